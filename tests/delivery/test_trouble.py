@@ -1,0 +1,170 @@
+"""What goes wrong around a try stays with its delivery: no neighbour waits, nothing is made twice unmarked."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+
+from soonish import failpoints
+from soonish.db.pool import Database
+from soonish.delivery.channel import SENT, Outcome
+from soonish.delivery.model.letters import Message, Recipient
+from soonish.delivery.outbox import Fact
+from soonish.errors import Unavailable
+from soonish.vault import Vault, make_key
+from tests.support.ledger import Ledger
+from tests.support.receiver import Receiver, Reply
+from tests.support.sending import Sending
+
+DOORS = Message(title="Doors open", body="Hello {{name}}")
+
+
+@pytest.fixture
+async def ledger(db: Database) -> Ledger:
+    return await Ledger.of(db)
+
+
+class Scripted:
+    """A channel that does what it is told, in turn, and remembers how often it was asked."""
+
+    def __init__(self, *answers: Outcome | BaseException) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def send(self, *_: Any) -> Outcome:
+        self.asked += 1
+        answer = self.answers.pop(0) if self.answers else SENT
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+async def ben(ledger: Ledger) -> int:
+    person = await ledger.person()
+    await ledger.address(person, "phone", "apprise", target="json://127.0.0.1/")
+    return person
+
+
+async def tell(ledger: Ledger, person: int, cause: str = "message/1") -> None:
+    async with ledger.db.transaction(1) as tx:
+        await ledger.outbox.tell(tx, cause, DOORS, [Recipient(person)])
+
+
+async def ends(ledger: Ledger) -> list[tuple[str, str | None]]:
+    return [(one["state"], one["reason"]) for one in await ledger.deliveries()]
+
+
+async def test_a_channel_that_raises_may_have_sent_and_is_recorded_so(ledger: Ledger, ben: int) -> None:
+    channel = Scripted(RuntimeError("a bug"))
+    sending = Sending(ledger, channels={"apprise": channel})
+    await tell(ledger, ben)
+    await sending.drain()
+    assert await ends(ledger) == [("pending", "error")]
+    assert [(one["outcome"], one["answer"]) for one in await sending.attempts()] == [("unknown", "RuntimeError")]
+    await sending.later(minutes=3)
+    assert await ends(ledger) == [("sent", None)]
+
+
+async def test_a_target_that_no_key_opens_holds_its_own_delivery_and_no_other(ledger: Ledger, ben: int) -> None:
+    ann = await ledger.person("Ann")
+    mine, ledger.vault = ledger.vault, Vault.from_setting(make_key())
+    await ledger.address(ann, "phone", "apprise", target="json://127.0.0.1/")
+    other, ledger.vault = ledger.vault, mine
+    sending = Sending(ledger, channels={"apprise": Scripted()})
+    await tell(ledger, ann)
+    await tell(ledger, ben, "message/2")
+    await sending.drain()
+    assert await ends(ledger) == [("pending", None), ("sent", None)]
+    [item] = await ledger.due()
+    assert (item["spared"], "put that back" in item["last_error"]) == (item["attempts"], True)
+    assert other.writing_key_id in item["last_error"]
+    assert [one["delivery_id"] for one in await sending.attempts()] == [(await ledger.deliveries())[1]["id"]]
+
+
+async def test_a_target_that_changes_while_it_is_read_is_read_again_and_not_given_up(
+    ledger: Ledger, ben: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending = Sending(ledger, channels={"apprise": Scripted()})
+    loader, changes = sending.sender._loader, ["once"]
+    real = loader._open_targets
+
+    async def changed_meanwhile(*args: Any) -> None:
+        if changes:
+            changes.pop()
+            await ledger.run("UPDATE address SET version = version + 1")
+        await real(*args)
+
+    monkeypatch.setattr(loader, "_open_targets", changed_meanwhile)
+    await tell(ledger, ben)
+    await sending.drain()
+    assert await ends(ledger) == [("sent", None)]
+    assert [one["outcome"] for one in await sending.attempts()] == ["sent"]
+
+
+async def test_what_was_sent_while_the_database_went_away_is_written_when_it_is_back(ledger: Ledger, ben: int) -> None:
+    channel = Scripted()
+    sending = Sending(ledger, channels={"apprise": channel})
+    recorder = sending.sender._recorder
+    real, away = recorder.record, [Unavailable("away"), Unavailable("away")]
+
+    async def record(entry: Any) -> bool:
+        if away:
+            raise away.pop()
+        return await real(entry)
+
+    recorder.record = record  # type: ignore[method-assign]
+    await tell(ledger, ben)
+    await sending.drain()
+    assert await ends(ledger) == [("sent", None)]
+    assert channel.asked == 1
+
+
+async def test_nobody_is_told_who_was_removed_while_they_stood_in_line(ledger: Ledger) -> None:
+    sending = Sending(ledger)
+    async with Receiver(Reply(delay=0.4)) as receiver:
+        await ledger.endpoint(receiver.url, max_in_flight=1)
+        for n in range(3):
+            async with ledger.db.transaction(1) as tx:
+                await ledger.outbox.state(tx, Fact(cause=f"a/{n}", type="a.b", subject="", data={"n": n}))
+        working = asyncio.create_task(sending.drain())
+        await receiver.wait(1)
+        await ledger.run("UPDATE endpoint SET active = false")
+        await working
+        assert len(receiver.arrivals) == 1
+    assert sorted(await ends(ledger)) == [
+        ("sent", None), ("skipped", "endpoint_inactive"), ("skipped", "endpoint_inactive"),
+    ]  # fmt: skip
+    await sending.close()
+
+
+@pytest.fixture
+async def passed() -> AsyncIterator[list[str]]:
+    """The points of a delivery, as they are passed."""
+    seen: list[str] = []
+    with ExitStack() as stack:
+        for point in ("delivery.before_send", "delivery.after_send", "delivery.recorded"):
+            stack.enter_context(failpoints.listen(point, partial(seen.append, point)))
+        yield seen
+
+
+async def test_the_points_of_a_delivery_are_passed_in_their_order(ledger: Ledger, ben: int, passed: list[str]) -> None:
+    await tell(ledger, ben)
+    await Sending(ledger, channels={"apprise": Scripted()}).drain()
+    assert passed == ["delivery.before_send", "delivery.after_send", "delivery.recorded"]
+
+
+async def test_a_death_of_a_message_to_a_person_is_told_as_a_fact_too(ledger: Ledger, ben: int) -> None:
+    failing = [Outcome("failed", "http_500", status=500)] * 3
+    sending = Sending(ledger, channels={"apprise": Scripted(*failing)})
+    await tell(ledger, ben)
+    for _ in range(3):
+        await sending.later(hours=1)
+    types = [row["type"] for row in await ledger.rows("SELECT type FROM fact ORDER BY type")]
+    assert types == ["delivery.failed", "due.dead"]
