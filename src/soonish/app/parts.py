@@ -1,0 +1,235 @@
+"""What a process consists of, and who is given what: the only file that knows every slice."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from litestar import Litestar
+
+from soonish import telemetry
+from soonish.access.actions.callers import Callers
+from soonish.access.actions.closed import ClosedWorkspaces
+from soonish.access.actions.idempotency import Idempotency
+from soonish.access.actions.retention import sweeps
+from soonish.access.model import SECRET_COLUMNS
+from soonish.access.routes import api as access_api
+from soonish.access.routes import pages as access_pages
+from soonish.app.delivering import delivering, hooks, sender, warm
+from soonish.app.first_steps import first_steps
+from soonish.app.installation import Signature
+from soonish.db.listen import Listener
+from soonish.db.pool import Database, Tx
+from soonish.delivery import on_due as delivery_due
+from soonish.delivery.actions import facts
+from soonish.delivery.actions.deaths import state_deaths
+from soonish.delivery.actions.handed import Delivering
+from soonish.delivery.actions.retention import sweeps as delivery_sweeps
+from soonish.delivery.model import endpoints
+from soonish.delivery.routes import (
+    addresses_api,
+    endpoints_api,
+    endpoints_pages,
+    facts_api,
+    facts_pages,
+    ledger_api,
+    ledger_pages,
+    messages_api,
+)
+from soonish.due import Kind, Lane, Loop
+from soonish.ops import on_due as ops_due
+from soonish.ops.actions import why_labels
+from soonish.ops.actions.handed import Ops
+from soonish.ops.actions.health import Health
+from soonish.ops.model.items import Label
+from soonish.ops.model.upkeep import explain
+from soonish.ops.routes import api as ops_api
+from soonish.ops.routes import pages as ops_pages
+from soonish.ops.routes import probes, why_api, why_pages
+from soonish.people import on_due as people_due
+from soonish.people.actions.hooks import Hooks, People
+from soonish.people.actions.retention import sweeps as people_sweeps
+from soonish.people.model import address as people_addresses
+from soonish.people.model import person as people_model
+from soonish.people.routes import api as people_api
+from soonish.people.routes import confirm as people_confirm
+from soonish.people.routes import pages as people_pages
+from soonish.settings import Settings
+from soonish.temporal import Engine
+from soonish.vault import Vault
+from soonish.web.server import Nav, Parts, create
+
+MONTH: Final = timedelta(days=31)
+SLICES: Final = Path(__file__).parents[1]
+NAVIGATION: Final = (
+    Nav("Now", "/", "n", "clock"),
+    Nav("People", "/people", "p", "people"),
+    Nav("Deliveries", "/deliveries", "v", "arrow"),
+    Nav("Endpoints", "/endpoints", "e", "plug"),
+    Nav("Due", "/due", "d", "due"),
+    Nav("Settings", "/settings", "s", "settings"),
+)
+SECRETS: Final = tuple(
+    ops_due.Secret(table, column)
+    for table, column in (*SECRET_COLUMNS, *people_addresses.SECRET_COLUMNS, *endpoints.SECRET_COLUMNS)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What every process has; one that only serves has no workflow engine."""
+
+    settings: Settings
+    db: Database
+    vault: Vault
+    engine: Engine | None
+    kinds: Mapping[str, Kind]
+    health: Health
+    signature: Signature
+    given: Delivering
+    hooks: Hooks
+
+
+@asynccontextmanager
+async def opened(settings: Settings, vault: Vault, role: str) -> AsyncIterator[Process]:
+    """Database, workflow engine and health of a process of this role: `up`, `serve` or `work`."""
+    async with AsyncExitStack() as stack:
+        assert settings.database_url
+        db = await Database.open(settings.database_url, listen_url=settings.database_listen_url)
+        stack.push_async_callback(db.close)
+        engine = await stack.enter_async_context(Engine(settings)) if role != "serve" else None
+        health = Health(
+            db, data_dir=settings.data_dir, role=role, version=version("soonish"), vault=vault, secrets=SECRETS
+        )
+        health.engine = engine
+        await stack.enter_async_context(health)
+        given, signature = delivering(settings, vault), Signature(db, vault)
+        await signature.read()
+        listeners, sending = hooks(settings, given), sender(settings, db, given, signature)
+        stack.push_async_callback(sending.close)
+        health.pulse.on_dead = partial(state_deaths, db, given.outbox)
+        found = (*_kinds(settings, db, vault, listeners), *delivery_due.kinds(db, given.outbox, sending))
+        kinds = {kind.name: kind for kind in found}
+        yield Process(settings, db, vault, engine, kinds, health, signature, given, listeners)
+
+
+def due_loop(process: Process, lanes: frozenset[Lane], closed: ClosedWorkspaces) -> Loop:
+    """The loop of these lanes, not yet started."""
+    settings, health = process.settings, process.health
+    slots = {Lane.CONTROL: settings.lane_control, Lane.PEOPLE: settings.lane_people, Lane.BULK: settings.lane_bulk}
+    health.loop = Loop(
+        process.db.loops,
+        process.kinds.values(),
+        lanes={lane: slots[lane] for lane in lanes},
+        lease=settings.lease,
+        grace=settings.late_grace,
+        backlog_after=settings.backlog_after,
+        observer=health.pulse,
+        may_claim=health.may_claim,
+        refuse=closed.refuse,
+        redact=telemetry.redact,
+        connect=process.db.connect,
+    )
+    return health.loop
+
+
+def application(process: Process, listener: Listener) -> Litestar:
+    """The API and the console of all slices; `listener` is started after this."""
+    process.health.listener = listener
+    ops = _ops(process)
+    people = People(vault=process.vault, hmac=process.signature, hooks=process.hooks)
+    return create(
+        Parts(
+            settings=process.settings,
+            db=process.db,
+            find_caller=Callers(process.db).find,
+            idempotency=Idempotency(process.vault),
+            routes=_routes(),
+            navigation=NAVIGATION,
+            templates=[SLICES / name / "templates" for name in ("access", "people", "delivery", "ops")],
+            gate=process.health,
+            listener=listener,
+            health=ops_pages.Dots(process.db, ops).look,
+            heads=partial(facts.heads, process.db),
+            on_start=[warm],
+            state={"ops": ops, "people": people, "delivery": process.given},
+        )
+    )
+
+
+def _routes() -> list[Any]:
+    """What every slice answers."""
+    modules = (
+        access_api,
+        access_pages,
+        people_api,
+        people_confirm,
+        people_pages,
+        addresses_api,
+        endpoints_api,
+        facts_api,
+        ledger_api,
+        messages_api,
+        ledger_pages,
+        endpoints_pages,
+        facts_pages,
+        ops_api,
+        ops_pages,
+        why_api,
+        why_pages,
+        probes,
+    )
+    return [route for module in modules for route in module.routes]
+
+
+def probe(process: Process) -> Litestar:
+    """What a process without an API says of itself; nobody signs in there."""
+
+    async def nobody(_kind: str, _secret: str, _request_id: str) -> None:
+        return None
+
+    return create(
+        Parts(settings=process.settings, find_caller=nobody, routes=probes.routes, state={"ops": _ops(process)})
+    )
+
+
+def _ops(process: Process) -> Ops:
+    return Ops(
+        health=process.health,
+        kinds=process.kinds,
+        tellers={"delivery": why_labels.tell},
+        explainers={"system": explain, "delivery": why_labels.label, "people": _explain_people},
+        first_steps=first_steps,
+        metrics_token=process.settings.metrics_token,
+    )
+
+
+async def _explain_people(_tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Label]:
+    return [Label(people_model.label(row["key"])) for row in rows]
+
+
+def _kinds(settings: Settings, db: Database, vault: Vault, listeners: Hooks) -> Iterator[Kind]:
+    """What comes due in this program."""
+    yield from ops_due.kinds(
+        db,
+        keep=settings.keep_due * MONTH,
+        vault=vault,
+        sweeps=[
+            ops_due.Sweep(name, sweep)
+            for name, sweep in (
+                *sweeps(settings.keep_deliveries),
+                *people_sweeps(),
+                *delivery_sweeps(settings.keep_deliveries),
+            )
+        ],
+        secrets=SECRETS,
+    )
+    yield from people_due.kinds(db, listeners.erasers)
+    if settings.test_kinds:
+        module, _, function = settings.test_kinds.partition(":")
+        yield from getattr(import_module(module), function)()
