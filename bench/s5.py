@@ -167,8 +167,8 @@ async def _working(db: Database, sender: Sender, late: list[float]) -> AsyncIter
         late.append(time() - item.due_at.timestamp())
         return due.DONE
 
-    kinds = [Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None), Kind("bench.tick", tick, Lane.CONTROL)]
-    async with due.Loop(db.loops, kinds, lanes=SLOTS):
+    sends = Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None, stream=True)
+    async with due.Loop(db.loops, [sends, Kind("bench.tick", tick, Lane.CONTROL)], lanes=SLOTS):
         yield
 
 

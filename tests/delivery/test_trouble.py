@@ -112,14 +112,14 @@ async def test_what_was_sent_while_the_database_went_away_is_written_when_it_is_
     channel = Scripted()
     sending = Sending(ledger, channels={"apprise": channel})
     recorder = sending.sender._recorder
-    real, away = recorder.record, [Unavailable("away"), Unavailable("away")]
+    real, away = recorder._commit, [Unavailable("away"), Unavailable("away")]
 
-    async def record(entry: Any) -> bool:
+    async def commit(*args: Any) -> set[int]:
         if away:
             raise away.pop()
-        return await real(entry)
+        return await real(*args)
 
-    recorder.record = record  # type: ignore[method-assign]
+    recorder._commit = commit  # type: ignore[method-assign, assignment]
     await tell(ledger, ben)
     await sending.drain()
     assert await ends(ledger) == [("sent", None)]

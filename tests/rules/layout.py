@@ -26,7 +26,7 @@ SLICE = {"model", "actions", "on_due", "workflow", "activities", "routes", "quer
 # Folders of the kernel have words of their own; slices with ports (a contract in the singular, its kinds in a folder in
 # the plural) have theirs beside those of every slice.
 FOLDERS = {
-    "db": {"again", "together", "pool", "sql", "listen", "migrate", "migrations"},
+    "db": {"again", "pool", "sql", "listen", "migrate", "migrations"},
     "due": {"model", "queue", "upkeep", "loop", "schema.sql", "queries.sql"},
     "web": {
         "server", "front", "operation", "plan", "serving", "reading", "shapes", "fields", "scalars", "answers", "auth",

@@ -61,7 +61,7 @@ class Sending:
 
     @property
     def kind(self) -> Kind:
-        return Kind(SEND, self.sender, Lane.PEOPLE, Late.send(), tries=None, on_revive=revive)
+        return Kind(SEND, self.sender, Lane.PEOPLE, Late.send(), tries=None, stream=True, on_revive=revive)
 
     async def drain(self) -> int:
         return await drain(self.ledger.db.loops, [self.kind])

@@ -28,7 +28,7 @@ AT_ONCE: Final = Again(after=0)
 def kinds(db: Database, outbox: Outbox, sender: Sender) -> list[Kind]:
     """What this slice does when its items come due; the ladder of a delivery decides how often it is tried."""
     return [
-        Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None, on_revive=revive),
+        Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None, stream=True, on_revive=revive),
         Kind(MESSAGE, partial(tell, db, outbox), Lane.CONTROL, Late.send()),
         Kind(REPLAY, partial(replay, db), Lane.BULK, Late.send(), tries=None),
         Kind(WITHDRAW, partial(withdraw, db), Lane.CONTROL, Late.send(), tries=None),

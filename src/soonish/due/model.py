@@ -164,6 +164,9 @@ class Settled(NamedTuple):
 
 Handler: TypeAlias = Callable[[Item], Awaitable[Fate]]
 BatchHandler: TypeAlias = Callable[[Sequence[Item]], Awaitable[Sequence[Fate]]]
+Ends: TypeAlias = Sequence[tuple[Item, Fate | Exception]]
+"""How some items of a stream ended."""
+StreamHandler: TypeAlias = Callable[[Sequence[Item], Callable[[Ends], None]], Awaitable[None]]
 Reviver: TypeAlias = Callable[[Any, Sequence[Mapping[str, Any]]], Awaitable[None]]
 
 
@@ -205,10 +208,14 @@ LANES: Final[dict[str, Lane]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of item behaves. With `batch` the handler takes the items of one workspace of one claim."""
+    """How one kind of item behaves.
+
+    With `batch` or `stream` the handler takes the items of one workspace of one claim. A batch ends as a whole, with a
+    fate for each; of a stream each item ends for itself, when the handler says so.
+    """
 
     name: str
-    handler: Handler | BatchHandler
+    handler: Handler | BatchHandler | StreamHandler
     lane: Lane = Lane.CONTROL
     late: Late = Late()
     tries: int | None = 12
@@ -216,11 +223,14 @@ class Kind:
     cap: timedelta = timedelta(minutes=10)
     run_limit: timedelta = timedelta(minutes=5)
     batch: bool = False
+    stream: bool = False
     slots: Slots | None = None
     on_revive: Reviver | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.name)
+        if self.batch and self.stream:
+            raise ValueError(f"kind {self.name!r}: a batch ends as a whole, a stream item by item; choose one")
         LANES[self.name] = self.lane
 
     def spent(self, tries: int) -> bool:

@@ -1,7 +1,7 @@
 """What one try must know: the delivery, what it carries, and its target with its secrets open.
 
-Those that are asked for together are read by one statement a workspace. What does not change (a message, a version of
-a target) is kept for a while. Knows rows, nothing of channels.
+Those of one claim are read by one statement. What does not change (a message, a version of a target) is kept for a
+while. Knows rows, nothing of channels.
 """
 
 import json
@@ -16,7 +16,6 @@ from uuid import UUID
 
 from soonish.db.pool import Database, Tx
 from soonish.db.sql import load
-from soonish.db.together import TogetherBy
 from soonish.delivery.channel import Target
 from soonish.delivery.model.endpoints import opened
 from soonish.errors import Unavailable
@@ -102,17 +101,13 @@ class Loader:
     def __init__(self, db: Database, vault: Vault) -> None:
         self._db = db
         self._vault = vault
-        self._asking: TogetherBy[int, int, Case | None] = TogetherBy(self._load)
         self._houses: dict[int, tuple[float, House]] = {}
         self._letters: Recent[int, Row] = Recent()
         self._targets: Recent[tuple[str, int, int], _Opened] = Recent()
         self._shut: dict[tuple[str, int, int], Unavailable] = {}  # of the last look
 
-    async def case(self, workspace_id: int, delivery_id: int) -> Case | None:
-        """The case of a delivery; None where there is none any more."""
-        return await self._asking.ask(workspace_id, delivery_id)
-
-    async def _load(self, workspace_id: int, ids: Sequence[int]) -> list[Case | None]:
+    async def cases(self, workspace_id: int, ids: Sequence[int]) -> list[Case | None]:
+        """The cases of deliveries of one workspace; None where there is none any more."""
         async with self._db.transaction(workspace_id, readonly=True) as tx:
             rows = await SQL.cases.rows(tx, ids=ids)
             house = await self._house(tx, workspace_id)

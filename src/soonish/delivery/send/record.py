@@ -4,30 +4,37 @@ All of it is one transaction, shared by those that end at about the same time; w
 nothing. Knows outcomes, nothing of channels.
 """
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from soonish import failpoints, telemetry
 from soonish.db.again import run_again
 from soonish.db.pool import Database, Tx
-from soonish.db.together import TogetherBy
 from soonish.delivery.channel import Outcome
 from soonish.delivery.model.health import Health, Limits, Tried, after_tries
 from soonish.delivery.model.tries import Step, redirected
 from soonish.delivery.outbox import SEND, Fact, Outbox
 from soonish.delivery.send.load import SQL, Case
 from soonish.due import queue
-from soonish.due.model import Item, Settled
+from soonish.due.model import SETTLED, Ends, Fate, Item, Settled
+from soonish.errors import LeaseLost, Unavailable
 from soonish.web.sse import name
 
 _log = logging.getLogger("soonish.delivery")
 
 FRESH: Final = timedelta(seconds=10)  # a good target's last success is noted no more often
 FEW: Final = 20  # deliveries of one transaction whose own pages are told
+MOST: Final = 1_000  # deliveries of one transaction
+SHORTEST: Final = 0.2  # seconds between two looks for a database that is away
+LONGEST: Final = 5.0
+
+Tell: TypeAlias = Callable[[Ends], None]
+"""Who is told of the ends of items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,9 @@ class Entry:
         return "address" if self.case.row["endpoint_id"] is None else "endpoint"
 
 
+Asked: TypeAlias = tuple[Entry, Tell]
+
+
 class Recorder:
     """One a process."""
 
@@ -65,17 +75,59 @@ class Recorder:
         self._outbox = outbox
         self._limits = limits
         self._open: set[tuple[str, int]] = set()
-        self._asking: TogetherBy[int, Entry, bool] = TogetherBy(self._write)
+        self._waiting: dict[int, list[Asked]] = {}
+        self._writers: set[asyncio.Task[None]] = set()
 
-    async def record(self, entry: Entry) -> bool:
-        """Write it; False where the item went to somebody else."""
-        return await self._asking.ask(entry.item.workspace_id, entry)
+    def record(self, entry: Entry, tell: Tell) -> None:
+        """Write it with what else ends at about this time, then tell of its end."""
+        workspace_id = entry.item.workspace_id
+        if (waiting := self._waiting.get(workspace_id)) is not None:
+            waiting.append((entry, tell))
+            return
+        self._waiting[workspace_id] = [(entry, tell)]
+        writer = asyncio.create_task(self._write_all(workspace_id), name="record")
+        self._writers.add(writer)
+        writer.add_done_callback(self._writers.discard)
 
-    async def _write(self, workspace_id: int, entries: Sequence[Entry]) -> list[bool]:
-        lost = await run_again(self._commit, workspace_id, entries)
-        failpoints.reach("delivery.recorded")
-        _tell([entry for entry in entries if entry.item.id not in lost])
-        return [entry.item.id not in lost for entry in entries]
+    async def _write_all(self, workspace_id: int) -> None:
+        """One transaction after the other; what comes meanwhile shares the next."""
+        await asyncio.sleep(0)
+        try:
+            while waiting := self._waiting[workspace_id]:
+                self._waiting[workspace_id] = waiting[MOST:]
+                await self._write(workspace_id, waiting[:MOST])
+        finally:
+            del self._waiting[workspace_id]
+
+    async def _write(self, workspace_id: int, asked: Sequence[Asked]) -> None:
+        """A try that was made is written down, however long the database is away: nobody may make it again unmarked."""
+        wait = SHORTEST
+        while asked:
+            try:
+                lost = await run_again(self._commit, workspace_id, [entry for entry, _ in asked])
+            except Unavailable as error:
+                _tell([(entry.item, error, tell) for entry, tell in asked if not entry.tried])
+                asked = [one for one in asked if one[0].tried]
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST)
+            except Exception as error:
+                await self._write_alone(workspace_id, asked, error)
+                return
+            else:
+                failpoints.reach("delivery.recorded")
+                _note([entry for entry, _ in asked if entry.item.id not in lost])
+                _tell([(e.item, LeaseLost() if e.item.id in lost else SETTLED, tell) for e, tell in asked])
+                return
+
+    async def _write_alone(self, workspace_id: int, asked: Sequence[Asked], error: Exception) -> None:
+        """One by one, so that the guilty one harms no other."""
+        if len(asked) > 1:
+            for one in asked:
+                await self._write(workspace_id, [one])
+        else:
+            ((entry, tell),) = asked
+            _log.error("delivery.unrecorded delivery=%d error=%s", entry.case.row["id"], type(error).__name__)
+            tell([(entry.item, error)])
 
     async def _commit(self, workspace_id: int, entries: Sequence[Entry]) -> set[int]:
         async with self._db.transaction(workspace_id) as tx:
@@ -231,7 +283,16 @@ async def _ring(tx: Tx, workspace_id: int, entries: Sequence[Entry]) -> None:
     await SQL.ring.run(tx, streams=[name(workspace_id, topic) for topic in topics])
 
 
-def _tell(entries: Sequence[Entry]) -> None:
+def _tell(ends: Sequence[tuple[Item, Fate | Exception, Tell]]) -> None:
+    """Each teller once."""
+    told: dict[Tell, list[tuple[Item, Fate | Exception]]] = {}
+    for item, end, tell in ends:
+        told.setdefault(tell, []).append((item, end))
+    for tell, mine in told.items():
+        tell(mine)
+
+
+def _note(entries: Sequence[Entry]) -> None:
     """What they mean for the metrics and the log: once a batch, never once a delivery."""
     for entry in entries:
         if entry.tried:

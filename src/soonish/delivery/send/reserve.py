@@ -5,14 +5,12 @@ Rates are shared by all processes, places are counted by each. Whatever finds no
 
 from asyncio import Future, get_running_loop
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Final, NamedTuple
 
 from soonish.db.pool import Database
-from soonish.db.together import Together, TogetherBy
 from soonish.delivery.outbox import SEND
 from soonish.delivery.send.load import SQL, Row
 from soonish.due import queue
@@ -34,15 +32,14 @@ class Rate(NamedTuple):
 
 
 class Rates:
-    """Slots of all rates, reserved by one statement for all that ask at about the same time."""
+    """Slots of all rates, reserved by one statement for the deliveries of one claim."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._asking: Together[Sequence[Rate], float] = Together(self._reserve)
 
-    async def wait(self, rates: Sequence[Rate]) -> float:
-        """Seconds until the slot that was reserved under each of these names."""
-        return await self._asking.ask(rates) if rates else 0.0
+    async def waits(self, requests: Sequence[Sequence[Rate]]) -> list[float]:
+        """For each of these requests, seconds until the slot that was reserved under all of its names."""
+        return await self._reserve(requests) if any(requests) else [0.0] * len(requests)
 
     async def _reserve(self, requests: Sequence[Sequence[Rate]]) -> list[float]:
         counts: dict[str, int] = {}
@@ -73,28 +70,35 @@ class Places:
     def __init__(self) -> None:
         self._gates: dict[str, _Gate] = {}
 
-    @asynccontextmanager
-    async def enter(self, caps: Sequence[tuple[str, int]]) -> AsyncIterator[float]:
-        """Hold a place under each name while the block runs; yields the seconds to stand aside where there is none."""
-        held: list[_Gate] = []
-        aside = 0.0
+    def take(self, caps: Sequence[tuple[str, int]]) -> "Taken | None":
+        """A place under each name, where there is room under all of them and nobody waits before."""
+        gates = [self._gate(name, cap) for name, cap in caps]
+        for gate in gates:
+            if gate.running >= gate.cap or gate.line:
+                return None
+        for gate in gates:
+            gate.running += 1
+        return Taken(self, gates)
+
+    async def wait(self, caps: Sequence[tuple[str, int]]) -> "Taken | float":
+        """The same after standing in line where the turn is near; else the seconds to stand aside."""
+        taken = Taken(self, [])
         try:
             for name, cap in caps:
                 gate = self._gate(name, cap)
                 if aside := gate.aside():
-                    break
+                    taken.leave()
+                    return aside
                 await gate.enter()
-                held.append(gate)
-            began = monotonic()
-            yield aside
-            if not aside:
-                for gate in held:
-                    gate.took(monotonic() - began)
-        finally:
-            for gate in reversed(held):
-                gate.leave()
-                if gate.idle:
-                    self._gates.pop(gate.name, None)
+                taken.gates.append(gate)
+        except BaseException:
+            taken.leave()
+            raise
+        return taken
+
+    def forget(self, gate: "_Gate") -> None:
+        """Under this name nothing is under way and nobody waits."""
+        self._gates.pop(gate.name, None)
 
     def expect(self, name: str, count: int) -> Sequence[float]:
         """Seconds until the turns of so many more, behind all that stand aside already."""
@@ -109,58 +113,79 @@ class Places:
         return gate
 
 
+class Taken:
+    """Places that are held until `leave`, which may be said twice."""
+
+    __slots__ = ("_places", "gates")
+
+    def __init__(self, places: Places, gates: "list[_Gate]") -> None:
+        self._places = places
+        self.gates = gates
+
+    def took(self, seconds: float) -> None:
+        """A try took so long: the means move a little."""
+        for gate in self.gates:
+            gate.latency += (seconds - gate.latency) / 8
+
+    def leave(self) -> None:
+        """Let others in."""
+        gates, self.gates = self.gates, []
+        for gate in reversed(gates):
+            gate.leave()
+            if gate.idle:
+                self._places.forget(gate)
+
+
 class _Gate:
     """The places under one name, and the line before it."""
+
+    __slots__ = ("_turn", "cap", "latency", "line", "name", "running")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.cap = 1
-        self._running = 0
-        self._line: deque[Future[None]] = deque()
-        self._latency = FIRST_GUESS
+        self.running = 0
+        self.line: deque[Future[None]] = deque()
+        self.latency = FIRST_GUESS
         self._turn = 0.0  # when the last one that was sent aside is expected to have its turn
 
     @property
     def idle(self) -> bool:
-        return not self._running and not self._line and self._turn < monotonic()
+        return not self.running and not self.line and self._turn < monotonic()
 
     def aside(self) -> float:
         """Seconds to stand aside: none where there is room, or where the turn is near enough to wait for it here."""
-        near = (len(self._line) + 1) * self._latency / self.cap
-        return 0.0 if self._running < self.cap or near <= IN_PLACE else self.behind()
+        near = (len(self.line) + 1) * self.latency / self.cap
+        return 0.0 if self.running < self.cap or near <= IN_PLACE else self.behind()
 
     def behind(self) -> float:
         """Seconds until the turn of one more that stands aside."""
-        now, step = monotonic(), self._latency / self.cap
-        self._turn = max(self._turn, now + len(self._line) * step) + step
+        now, step = monotonic(), self.latency / self.cap
+        self._turn = max(self._turn, now + len(self.line) * step) + step
         return min(LONGEST, self._turn - now)
 
     async def enter(self) -> None:
-        if self._running < self.cap and not self._line:
-            self._running += 1
+        if self.running < self.cap and not self.line:
+            self.running += 1
             return
         turn: Future[None] = get_running_loop().create_future()
-        self._line.append(turn)
+        self.line.append(turn)
         try:
             await turn  # who leaves hands the place over
         except BaseException:
             if turn.done() and not turn.cancelled():
                 self.leave()
-            elif turn in self._line:
-                self._line.remove(turn)
+            elif turn in self.line:
+                self.line.remove(turn)
             raise
 
     def leave(self) -> None:
-        while self._line:
-            turn = self._line.popleft()
+        while self.line:
+            turn = self.line.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._running -= 1
-
-    def took(self, seconds: float) -> None:
-        """A try took so long: the mean moves a little."""
-        self._latency += (seconds - self._latency) / 8
+        self.running -= 1
 
 
 class Lines:
@@ -190,23 +215,22 @@ class Probes:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._asking: TogetherBy[int, Row, datetime | None] = TogetherBy(self._choose)
 
-    async def wait(self, workspace_id: int, row: Row) -> datetime | None:
-        """None for the one that probes; for the others, until when they hold."""
-        return await self._asking.ask(workspace_id, row)
-
-    async def _choose(self, workspace_id: int, rows: Sequence[Row]) -> list[datetime | None]:
-        chosen: dict[int, Row] = {}
+    async def waits(self, workspace_id: int, rows: Sequence[Row]) -> list[datetime | None]:
+        """None for one that probes, and for those without a circuit; for the others, until when they hold."""
+        asking = [row for row in rows if row["circuit_step"]]
+        if not asking:
+            return [None] * len(rows)
+        chosen: set[int] = set()
         until: dict[int, datetime] = {}
         async with self._db.transaction(workspace_id) as tx:
-            for row in rows:
+            for row in asking:
                 if (target := _target(row)) not in until:
                     statement = SQL.probe_address if row["endpoint_id"] is None else SQL.probe_endpoint
                     if (ends := await statement.value(tx, id=abs(target), seconds=PROBE)) is not None:
-                        chosen[target] = row
+                        chosen.add(row["id"])
                     until[target] = ends or row["now"] + timedelta(seconds=PROBE)
-        return [None if chosen.get(_target(row)) is row else until[_target(row)] for row in rows]
+        return [None if not row["circuit_step"] or row["id"] in chosen else until[_target(row)] for row in rows]
 
 
 def _target(row: Row) -> int:

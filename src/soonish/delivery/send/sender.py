@@ -1,17 +1,16 @@
-"""The handler of `delivery.send`: one delivery, one try at most, and what became of it on record.
+"""The handler of `delivery.send`: of each delivery one try at most, and what became of it on record.
 
 A second run is harmless: what is no longer pending is left alone, and whoever comes after a holder that vanished first
 writes down that its try may have been made. Order between deliveries is not promised.
 """
 
-import asyncio
 import json
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from soonish import failpoints
 from soonish.clock import zone
@@ -20,13 +19,15 @@ from soonish.delivery.channel import Channel, Letter, Outcome, Parcel, refused, 
 from soonish.delivery.model.facts import FactTypes, envelope
 from soonish.delivery.model.ledger import wire
 from soonish.delivery.model.texts import fill
-from soonish.delivery.model.tries import INTERRUPTED, End, Hold, Ladders, Step, after, before
+from soonish.delivery.model.tries import INTERRUPTED, Hold, Ladders, Step, after, before
+from soonish.delivery.send.batch import Batch
 from soonish.delivery.send.load import Case, Loader
-from soonish.delivery.send.record import Entry, Recorder, Try
-from soonish.delivery.send.reserve import BURST, Lines, Places, Probes, Rate, Rates
-from soonish.due.model import DONE, SETTLED, Again, Fate, Item
-from soonish.errors import DeliveryFailed, Invalid, LeaseLost, Unavailable
+from soonish.delivery.send.record import Entry, Recorder, Tell, Try
+from soonish.delivery.send.reserve import BURST, Lines, Places, Probes, Rate, Rates, Taken
+from soonish.due.model import DONE, Again, Item
+from soonish.errors import DeliveryFailed, Invalid, Unavailable
 
+Pair: TypeAlias = tuple[Case, Item]
 Links: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, str]]
 """The links of a delivery, made from its row when it is sent, and stored nowhere."""
 
@@ -77,23 +78,14 @@ class Sender:
         self._places = Places()
         self._lines = Lines(db, self._places)
 
-    async def __call__(self, item: Item) -> Fate:
-        """One delivery."""
-        case = await self._loader.case(item.workspace_id, int(item.key))
-        if fate := _unfit(case):
-            return fate
-        assert case
-        if item.interrupted:
-            return await self._record(item, case, Try(INTERRUPTED, case.now(), case.now()))
-        if fate := await self._judged(item, case) or await self._reserved(item, case):
-            return fate
-        async with self._places.enter(self._caps(case)) as aside:
-            done = None if aside else await self._in_place(item, case)
-        if done is not None:  # the place is free while it is written down
-            return await self._record(item, *done) if isinstance(done, tuple) else done
-        if (endpoint_id := case.row["endpoint_id"]) is not None:
-            await self._lines.stand_aside(item.workspace_id, endpoint_id)
-        return Again(after=aside)
+    async def __call__(self, items: Sequence[Item], tell: Tell) -> None:
+        """Deliveries of one workspace, each of which ends for itself."""
+        batch = Batch(items, tell)
+        try:
+            await self._begin_all(batch)
+            await batch.over()
+        finally:
+            batch.cancel()
 
     async def close(self) -> None:
         for channel in self._channels.values():
@@ -101,33 +93,81 @@ class Sender:
 
     # -- before a try ------------------------------------------------------------------------------------------------
 
-    async def _judged(self, item: Item, case: Case) -> Fate | None:
-        """What keeps it from being tried now, by what the ledger says."""
-        found = before(case.row, case.quiet_until)
-        if isinstance(found, End):
-            return await self._write(Entry(item, case, Step(found.state, found.reason)))
-        if isinstance(found, Hold):
-            return await self._write(Entry(item, case, Step("pending", found.reason), at=found.at))
-        return None
+    async def _begin_all(self, batch: Batch) -> None:
+        """All at once; where that fails by one of them, one by one, so that it harms no other."""
+        try:
+            await self._begin(batch.items, batch)
+        except Unavailable:
+            raise
+        except Exception as error:
+            if len(batch.items) == 1:
+                raise
+            _log.warning("delivery.batch_failed deliveries=%d error=%s", len(batch.items), type(error).__name__)
+            for item in batch.left():
+                batch.spawn(item, self._begin([item], batch))
 
-    async def _reserved(self, item: Item, case: Case) -> Fate | None:
-        """What keeps it from being tried now, because others are before it."""
-        if case.row["circuit_step"] and (until := await self._probes.wait(item.workspace_id, case.row)):
-            return await self._write(Entry(item, case, Step("pending", "circuit_open"), at=until))
-        if not _has_slot(item) and (wait := await self._rates.wait(self._rates_of(case))):
-            # Its own slot is later: it comes back then, and needs no other one.
-            return await self._write(Entry(item, case, Step("pending", "rate_limited", wait=wait), payload=SLOT))
-        return None
+    async def _begin(self, items: Sequence[Item], batch: Batch) -> None:
+        """Look at them together, and let go those that may be tried now. Where it raises, none has gone."""
+        cases = await self._loader.cases(batch.workspace_id, [int(item.key) for item in items])
+        fit = [(case, item) for case, item in zip(cases, items, strict=True) if self._fit(case, item, batch)]
+        going = await self._let_through(fit, batch)
+        waits = await self._rates.waits([() if _has_slot(item) else self._rates_of(case) for case, item in going])
+        for (case, item), wait in zip(going, waits, strict=True):
+            if wait:  # its own slot is later: it comes back then, and needs no other one
+                step = Step("pending", "rate_limited", wait=wait)
+                self._recorder.record(Entry(item, case, step, payload=SLOT), batch.end)
+            elif taken := self._places.take(self._caps(case)):
+                batch.spawn(item, self._try_in(taken, case, item, batch))
+            else:
+                batch.spawn(item, self._stand_in_line(case, item, batch))
 
-    async def _in_place(self, item: Item, case: Case) -> Fate | tuple[Case, Try]:
-        """Its turn. If it stood in line for long, all may have changed: nobody is told who was removed meanwhile."""
-        if case.age < FRESH:
-            return case, await self._try(case)
-        fresh = await self._loader.case(item.workspace_id, int(item.key))
-        if fate := _unfit(fresh):
-            return fate
-        assert fresh
-        return await self._judged(item, fresh) or (fresh, await self._try(fresh))
+    def _fit(self, case: Case | None, item: Item, batch: Batch) -> TypeGuard[Case]:
+        """Whether it may be tried now, by what the ledger says; what keeps it is written down."""
+        if case is None or case.row["state"] != "pending":
+            batch.end([(item, DONE)])
+        elif case.shut:
+            batch.end([(item, case.shut)])
+        elif case.torn:
+            batch.end([(item, Again(after=0))])
+        elif item.interrupted:
+            self._record(case, item, Try(INTERRUPTED, case.now(), case.now()), batch)
+        elif found := before(case.row, case.quiet_until):
+            at = found.at if isinstance(found, Hold) else None
+            state = "pending" if isinstance(found, Hold) else found.state
+            self._recorder.record(Entry(item, case, Step(state, found.reason), at=at), batch.end)
+        else:
+            return True
+        return False
+
+    async def _let_through(self, going: Sequence[Pair], batch: Batch) -> Sequence[Pair]:
+        """Those that no circuit keeps: of many that come when its time is over, one probes."""
+        if not any(case.row["circuit_step"] for case, _ in going):
+            return going
+        untils = await self._probes.waits(batch.workspace_id, [case.row for case, _ in going])
+        for (case, item), until in zip(going, untils, strict=True):
+            if until:
+                self._recorder.record(Entry(item, case, Step("pending", "circuit_open"), at=until), batch.end)
+        return [one for one, until in zip(going, untils, strict=True) if not until]
+
+    async def _stand_in_line(self, case: Case, item: Item, batch: Batch) -> None:
+        """Wait for a turn. If that took long, all may have changed: nobody is told who was removed meanwhile."""
+        taken = await self._places.wait(self._caps(case))
+        if isinstance(taken, float):
+            if (endpoint_id := case.row["endpoint_id"]) is not None:
+                await self._lines.stand_aside(item.workspace_id, endpoint_id)
+            batch.end([(item, Again(after=taken))])
+        elif case.age < FRESH:
+            await self._try_in(taken, case, item, batch)
+        else:
+            await self._try_fresh(taken, item, batch)
+
+    async def _try_fresh(self, taken: Taken, item: Item, batch: Batch) -> None:
+        try:
+            (case,) = await self._loader.cases(batch.workspace_id, [int(item.key)])
+            if self._fit(case, item, batch):
+                await self._try_in(taken, case, item, batch)
+        finally:
+            taken.leave()
 
     def _rates_of(self, case: Case) -> list[Rate]:
         row, pace, found = case.row, self._pace, list[Rate]()
@@ -156,6 +196,15 @@ class Sender:
         return [wide]
 
     # -- the try -----------------------------------------------------------------------------------------------------
+
+    async def _try_in(self, taken: Taken, case: Case, item: Item, batch: Batch) -> None:
+        """The place is free while it is written down."""
+        try:
+            tried = await self._try(case)
+            taken.took((tried.ended_at - tried.started_at).total_seconds())
+        finally:
+            taken.leave()
+        self._record(case, item, tried, batch)
 
     async def _try(self, case: Case) -> Try:
         started = case.now()
@@ -220,11 +269,11 @@ class Sender:
 
     # -- after it ----------------------------------------------------------------------------------------------------
 
-    async def _record(self, item: Item, case: Case, tried: Try) -> Fate:
+    def _record(self, case: Case, item: Item, tried: Try, batch: Batch) -> None:
         house, ladder = case.house, self._ladder(case.row)
         pause, chance = self._ladders.unknown_pause, self._chance()
         step = after(case.row, tried.outcome, ladder, pause, house.unknown_people, chance)
-        return await self._write(Entry(item, case, step, tried, payload={} if _has_slot(item) else None))
+        self._recorder.record(Entry(item, case, step, tried, payload={} if _has_slot(item) else None), batch.end)
 
     def _ladder(self, row: Mapping[str, Any]) -> tuple[float, ...]:
         if row["fact_id"] is None:
@@ -232,29 +281,6 @@ class Sender:
         if row["channel"] != "webhook":
             return self._ladders.broker
         return self._ladders.short if self._types.ladder(row["fact_type"]) == "short" else self._ladders.long
-
-    async def _write(self, entry: Entry) -> Fate:
-        """A try that was made is written down, however long the database is away: nobody may make it again unmarked."""
-        wait = 0.2
-        while True:
-            try:
-                if await self._recorder.record(entry):
-                    return SETTLED
-                raise LeaseLost(f"delivery {entry.case.row['id']} went to somebody else")
-            except Unavailable:
-                if entry.tried is None:
-                    raise
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, 5.0)
-
-
-def _unfit(case: Case | None) -> Fate | None:
-    """What is to be done with a case that nothing can be decided by; raises where a key must come back first."""
-    if case is None or case.row["state"] != "pending":
-        return DONE
-    if case.shut:
-        raise case.shut
-    return Again(after=0) if case.torn else None
 
 
 def _has_slot(item: Item) -> bool:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -19,8 +20,8 @@ from soonish import failpoints
 from soonish.db.sql import Statements
 from soonish.due.loop.observer import Observer
 from soonish.due.loop.results import LOCK_TIMEOUT, LOOK_AGAIN, Results, columns, written
-from soonish.due.loop.work import Job, Result, Work
-from soonish.due.model import BELL_HORIZON, Item, Kind, Lane
+from soonish.due.loop.work import Job, Result, Stream, Work
+from soonish.due.model import BELL_HORIZON, Ends, Item, Kind, Lane
 
 _log = logging.getLogger("soonish.due")
 
@@ -260,7 +261,7 @@ class LaneLoop:
     # -- handing over --------------------------------------------------------------------------------------------
 
     def _hand_over(self, items: list[Item]) -> None:
-        """Start a task an item, or one a batch."""
+        """Start a task an item, or one for all of a batch or stream."""
         if not items:
             return
         self._is.observer.claimed(self.name, items)
@@ -273,12 +274,16 @@ class LaneLoop:
                 self._results.add([result])
                 continue
             handed += 1
-            if kind.batch:
+            if kind.batch or kind.stream:
                 batches.setdefault((kind.name, item[1]), []).append(item)
             else:
                 self._begin(self._one, Job(kind, (item,), began))
         for (name, _), batch in batches.items():
-            self._begin(self._batch, Job(self._is.kinds[name], batch, began))
+            kind = self._is.kinds[name]
+            if kind.stream:
+                self._begin(self._stream, Stream(kind, batch, began))
+            else:
+                self._begin(self._batch, Job(kind, batch, began))
         self.room.taken += handed
         if handed < len(items):
             self._wake.set()
@@ -295,26 +300,42 @@ class LaneLoop:
             return Result(item, "dropped", reason=reason)
         return None
 
-    def _begin(self, run: Callable[[Job], Any], job: Job) -> None:
+    def _begin(self, run: Callable[[Any], Any], job: Job) -> None:
         self.jobs.add(job)
         job.task = asyncio.create_task(run(job))
 
     async def _one(self, job: Job) -> None:
         results: Sequence[Result | None] = ()
         try:
-            results = [await self._is.work.one(job.kind, job.items[0])]
+            (item,) = job.items
+            results = [await self._is.work.one(job.kind, item)]
         finally:
             self._end(job, results)
 
     async def _batch(self, job: Job) -> None:
         results: Sequence[Result | None] | None = ()
         try:
-            results = await self._is.work.batch(job.kind, job.items)
+            results = await self._is.work.batch(job.kind, list(job.items))
         finally:
             if results is None:
                 self._alone(job)
             else:
                 self._end(job, results)
+
+    async def _stream(self, job: Stream) -> None:
+        left: Sequence[Result | None] = ()
+        try:
+            error = await self._is.work.stream(job.kind, list(job.items), partial(self._some_ended, job))
+            left = self._is.work.ended(job.kind, [(item, error) for item in job.items])
+        finally:
+            self._end(job, left)
+
+    def _some_ended(self, job: Stream, ends: Ends) -> None:
+        """Their slots are free, whatever the others of the stream do."""
+        mine = job.drop(ends)
+        self.room.taken -= len(mine)
+        self._results.add(self._is.work.ended(job.kind, mine))
+        self._wake.set()
 
     def _alone(self, job: Job) -> None:
         """Run the items of a batch again one by one, so that the guilty one harms no other."""
@@ -335,7 +356,7 @@ class LaneLoop:
 
     def take_off(self, job: Job, error: str | None) -> None:
         """Stop waiting for a job: it ran too long (a failed try), or its lease is lost (nothing is written)."""
-        if error and len(job.items) > 1:
+        if error and job.kind.batch and len(job.items) > 1:
             self._alone(job)
         else:
             self._end(job, [self._is.work.tried(job.kind, item, error) for item in job.items] if error else ())

@@ -210,7 +210,8 @@ class Loop:
                 fences=[item.attempts for item in items],
             )
         mine = {row["id"] for row in kept}
-        self._refused = [(lane, job) for lane, job in running if mine.isdisjoint(item.id for item in job.items)]
+        left = [(lane, job) for lane, job in running if job.items]  # of a stream all may have ended meanwhile
+        self._refused = [(lane, job) for lane, job in left if mine.isdisjoint(item.id for item in job.items)]
 
     def _give_up(self) -> None:
         """Cancel handlers whose every item went to somebody else; of a batch that lost some, the results will tell.
@@ -219,7 +220,7 @@ class Loop:
         """
         for lane, job in self._refused:
             if job.open:
-                self.observer.lost(job.items)
+                self.observer.lost(list(job.items))
                 lane.take_off(job, None)
         self._refused.clear()
 

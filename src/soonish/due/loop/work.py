@@ -4,14 +4,14 @@ Knows kinds, items and fates; nothing of lanes, connections or when an item is c
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import asyncpg
 
 from soonish.db.again import VICTIMS, after_race, run_again
-from soonish.due.model import Again, Done, Drop, Fate, Item, Kind, hold_wait, storable
+from soonish.due.model import Again, Done, Drop, Ends, Fate, Item, Kind, hold_wait, storable
 from soonish.due.queue import seconds
 from soonish.errors import LeaseLost, Unavailable
 
@@ -47,7 +47,7 @@ class Job:
 
     __slots__ = ("began", "items", "kind", "open", "task")
 
-    def __init__(self, kind: Kind, items: Sequence[Item], began: float) -> None:
+    def __init__(self, kind: Kind, items: Collection[Item], began: float) -> None:
         self.kind = kind
         self.items = items
         self.began = began
@@ -58,6 +58,20 @@ class Job:
         """Take it off; answers whether somebody else had already."""
         was, self.open = self.open, False
         return was
+
+
+class Stream(Job):
+    """Items that end one by one; `items` are those that have not ended yet."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, kind: Kind, items: Sequence[Item], began: float) -> None:
+        self._left = {item.id: item for item in items}
+        super().__init__(kind, self._left.values(), began)
+
+    def drop(self, ends: Ends) -> Ends:
+        """Take off those that ended; answers the ones that had not before."""
+        return [end for end in ends if self._left.pop(end[0].id, None) is not None] if self.open else ()
 
 
 class Work:
@@ -91,6 +105,24 @@ class Work:
         except Exception as error:
             return [self.failed(kind, items[0], error)] if len(items) == 1 else None
         return [self._answered(kind, item, fate) for item, fate in zip(items, fates, strict=True)]
+
+    async def stream(self, kind: Kind, items: Sequence[Item], tell: Callable[[Ends], None]) -> Exception:
+        """Run a handler to its end; answers what became of the items that it told nothing of."""
+        handler: Any = kind.handler
+        try:
+            await handler(items, tell)
+        except asyncio.CancelledError as error:
+            return _own(error)
+        except Exception as error:
+            return error
+        return RuntimeError("the handler did not say how it ended")
+
+    def ended(self, kind: Kind, ends: Ends) -> list[Result | None]:
+        """The results of items that ended."""
+        return [
+            self.failed(kind, item, end) if isinstance(end, Exception) else self._answered(kind, item, end)
+            for item, end in ends
+        ]
 
     def _answered(self, kind: Kind, item: Item, fate: Fate) -> Result | None:
         try:
@@ -169,7 +201,8 @@ def _say(error: BaseException) -> str:
 async def _call(kind: Kind, work: Any) -> Any:
     """Run the handler; again where the database made it the victim of a deadlock or a race."""
     try:
-        return await run_again(kind.handler, work)
+        handler: Any = kind.handler
+        return await run_again(handler, work)
     except asyncio.CancelledError as error:
         raise _own(error) from error
 
