@@ -11,6 +11,7 @@ import uvloop
 from bench import report, s1, s2, s3, s4, s5, s10
 from bench.scale import FULL, QUICK, Scale
 from bench.server import server
+from soonish.app import memory
 
 GOALS: dict[str, ModuleType] = {"s1": s1, "s2": s2, "s3": s3, "s4": s4, "s5": s5, "s10": s10}
 
@@ -34,6 +35,7 @@ async def measure(names: list[str], scale: Scale) -> None:
         print(f"Server:  {await postgres.facts()}")
         for name in names:
             gc.collect()
+            memory.settle()  # as the product does when it has started
             started = perf_counter()
             lines = await GOALS[name].measure(postgres, scale)
             report.show(GOALS[name].TITLE, lines, perf_counter() - started)

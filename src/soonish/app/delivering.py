@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
+from soonish.app import memory
 from soonish.app.installation import Signature
 from soonish.db.pool import Database
 from soonish.delivery.actions import people as told
@@ -61,7 +62,7 @@ def sender(settings: Settings, db: Database, given: Delivering, signature: Signa
 async def warm() -> None:
     """Load what is slow to load a while after the start, before anybody waits for it: the services of Apprise."""
     loop = asyncio.get_running_loop()
-    loop.call_later(WARM_AFTER, loop.run_in_executor, None, library)
+    loop.call_later(WARM_AFTER, loop.run_in_executor, None, _load)
 
 
 def hooks(settings: Settings, given: Delivering) -> Hooks:
@@ -82,6 +83,11 @@ def hooks(settings: Settings, given: Delivering) -> Hooks:
         test_url="/addresses/{id}/test",
         verify_url="/addresses/{id}/verify",
     )
+
+
+def _load() -> None:
+    library()
+    memory.settle()
 
 
 def _channels(settings: Settings, guard: Guard) -> dict[str, Channel]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from soonish.access.actions.closed import ClosedWorkspaces
 from soonish.access.actions.start import first_link
+from soonish.app import memory
 from soonish.app.engines import engines
 from soonish.app.installation import first_start, own_vault
 from soonish.app.listening import door, served
@@ -56,6 +57,7 @@ async def up(settings: Settings) -> AsyncIterator[list[Fact]]:
         facts = [Fact("database", running.database), Fact("temporal", running.temporal)]
         facts += [Fact("api", settings.public_url), _overdue(working)]
         facts.append(Fact("sign in", await first_link(process.db, settings.public_url)))
+        memory.settle()
         yield [*facts, Fact("admin key", first_key)] if first_key else facts
 
 
@@ -77,6 +79,7 @@ async def serve(settings: Settings) -> AsyncIterator[list[Fact]]:
         process.health.begun()
         await stack.enter_async_context(served(api, entrance))
         facts = [Fact("api", settings.public_url)]
+        memory.settle()
         yield [*facts, Fact("admin key", first_key)] if first_key else facts
 
 
@@ -92,6 +95,7 @@ async def work(settings: Settings, lanes: frozenset[Lane]) -> AsyncIterator[list
         await _begun(stack, process, working)
         if entrance:
             await stack.enter_async_context(served(probe(process), entrance))
+        memory.settle()
         yield [_overdue(working)]
 
 
