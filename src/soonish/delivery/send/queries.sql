@@ -53,10 +53,6 @@ WHERE a.id = :id AND a.circuit_step > 0 AND a.circuit_until <= now() RETURNING a
 UPDATE endpoint e SET circuit_until = now() + make_interval(secs => :seconds)
 WHERE e.id = :id AND e.circuit_step > 0 AND e.circuit_until <= now() RETURNING e.circuit_until;
 
--- name: lock
--- In the order that everybody takes, and before the due items, as those do who withdraw.
-SELECT d.id FROM delivery d WHERE d.id = ANY(:ids::bigint[]) ORDER BY d.id FOR UPDATE;
-
 -- name: record
 -- What became of some deliveries: their tries, if there were any, and where they stand now.
 WITH told AS (

@@ -67,6 +67,13 @@ class Entry:
 Asked: TypeAlias = tuple[Entry, Tell]
 
 
+class _Lost(Exception):
+    """Some of these items went to somebody else: their part of the transaction must not stay."""
+
+    def __init__(self, ids: set[int]) -> None:
+        self.ids = ids
+
+
 class Recorder:
     """One a process."""
 
@@ -130,17 +137,28 @@ class Recorder:
             tell([(entry.item, error)])
 
     async def _commit(self, workspace_id: int, entries: Sequence[Entry]) -> set[int]:
-        async with self._db.transaction(workspace_id) as tx:
-            await SQL.lock.rows(tx, ids=[entry.case.row["id"] for entry in entries])
-            lost = await queue.settle(tx, [_fate(entry) for entry in entries])
-            mine = [entry for entry in entries if entry.item.id not in lost]
-            if mine:
-                await SQL.record.run(tx, **_columns(mine))
-                await self._health(tx, "address", mine)
-                await self._health(tx, "endpoint", mine)
-                await self._state_ends(tx, mine)
-                await _ring(tx, workspace_id, mine)
+        """Write them; answers the items that went to somebody else, of which nothing is written."""
+        mine = sorted(entries, key=_delivery)  # in the order that everybody takes
+        lost: set[int] = set()
+        while mine:
+            try:
+                async with self._db.transaction(workspace_id) as tx:
+                    await self._write_in(tx, mine)
+                    await _ring(tx, workspace_id, mine)
+                break
+            except _Lost as error:
+                lost |= error.ids
+                mine = [entry for entry in mine if entry.item.id not in lost]
         return lost
+
+    async def _write_in(self, tx: Tx, entries: Sequence[Entry]) -> None:
+        """The ledger first and the due items after it, as those do who withdraw."""
+        await SQL.record.run(tx, **_columns(entries))
+        if lost := await queue.settle(tx, [_fate(entry) for entry in entries]):
+            raise _Lost(lost)
+        await self._health(tx, "address", entries)
+        await self._health(tx, "endpoint", entries)
+        await self._state_ends(tx, entries)
 
     async def _health(self, tx: Tx, noun: Any, entries: Sequence[Entry]) -> None:
         """Fold what happened to each target into its row; a good one that stays good is left alone."""
@@ -197,6 +215,10 @@ class Recorder:
         facts = [_fact_of_end(entry) for entry in people if entry.step.state in ("failed", "unknown")]
         facts += [_fact_of_death(entry) for entry in people if entry.step.dead]
         await self._outbox.state_all(tx, facts)
+
+
+def _delivery(entry: Entry) -> int:
+    return entry.case.row["id"]  # type: ignore[no-any-return]
 
 
 def _fate(entry: Entry) -> Settled:
