@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+import asyncpg
 import pytest
 
 from soonish import failpoints
@@ -124,6 +125,64 @@ async def test_what_was_sent_while_the_database_went_away_is_written_when_it_is_
     await sending.drain()
     assert await ends(ledger) == [("sent", None)]
     assert channel.asked == 1
+
+
+async def test_what_went_to_somebody_else_meanwhile_is_not_recorded_and_what_ended_beside_it_is(
+    ledger: Ledger, ben: int
+) -> None:
+    await ledger.address(ben, "tablet", "apprise", target="json://127.0.0.2/")
+    await tell(ledger, ben)
+    first, _ = sorted(one["id"] for one in await ledger.deliveries())
+
+    class Moving(Scripted):
+        async def send(self, *args: Any) -> Outcome:
+            await ledger.run("UPDATE due.due SET attempts = attempts + 1 WHERE key = $1 AND attempts = 1", str(first))
+            return await super().send(*args)
+
+    channel = Moving()
+    sending = Sending(ledger, channels={"apprise": channel})
+    await sending.drain()
+    assert channel.asked == 2
+    assert await ends(ledger) == [("pending", None), ("sent", None)]
+    assert [one["n"] for one in await sending.attempts() if one["delivery_id"] == first] == []
+    assert len(await sending.attempts()) == 1
+
+
+async def test_one_that_cannot_be_read_harms_no_other_of_its_claim(ledger: Ledger, ben: int) -> None:
+    await ledger.address(ben, "tablet", "apprise", target="json://127.0.0.2/")
+    await tell(ledger, ben)
+    first, second = sorted(one["id"] for one in await ledger.deliveries())
+    sending = Sending(ledger, channels={"apprise": Scripted()})
+    loader = sending.sender._loader
+    real = loader.cases
+
+    async def cases(workspace_id: int, ids: Any) -> Any:
+        if first in ids:
+            raise ValueError("poison")
+        return await real(workspace_id, ids)
+
+    loader.cases = cases  # type: ignore[method-assign]
+    await sending.drain()
+    states = {one["id"]: one["state"] for one in await ledger.deliveries()}
+    assert states == {first: "pending", second: "sent"}
+    rows = await ledger.rows("SELECT key, last_error FROM due.due")
+    assert [(row["key"], row["last_error"]) for row in rows] == [(str(first), "ValueError: poison")]
+
+
+async def test_one_whose_record_fails_harms_no_other_that_ended_with_it(
+    ledger: Ledger, ben: int, database_url: str
+) -> None:
+    await ledger.address(ben, "tablet", "apprise", target="json://127.0.0.2/")
+    await tell(ledger, ben)
+    first, second = sorted(one["id"] for one in await ledger.deliveries())
+    sending = Sending(ledger, channels={"apprise": Scripted()})
+    owner = await asyncpg.connect(database_url)
+    await owner.execute(f"ALTER TABLE attempt ADD CHECK (delivery_id <> {first})")
+    await owner.close()
+    await sending.drain()
+    states = {one["id"]: one["state"] for one in await ledger.deliveries()}
+    assert states == {first: "pending", second: "sent"}
+    assert [one["delivery_id"] for one in await sending.attempts()] == [second]
 
 
 async def test_nobody_is_told_who_was_removed_while_they_stood_in_line(ledger: Ledger) -> None:
