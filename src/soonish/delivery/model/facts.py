@@ -5,7 +5,7 @@ Pure: knows no database and no channel. What a type means is known to the slice 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import UUID
@@ -13,7 +13,6 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from soonish.clock import show_instant
 from soonish.errors import FieldError
 
 Ladder: TypeAlias = Literal["short", "long"]
@@ -165,22 +164,41 @@ def envelope(row: Mapping[str, Any], uid: UUID | str, slug: str) -> bytes:
 
     `row` has wire_id, type, subject, cause, occurred_at, due_at, and data as the text that the database keeps.
     """
-    at = show_instant(row["occurred_at"])
-    fields: Json = {
-        "specversion": "1.0",
-        "id": fact_wire_id(row["wire_id"]),
-        "source": source(uid, slug),
-        "type": row["type"],
-        "time": at,
-        "timestamp": at,
-        "subject": row["subject"],
-        "cause": row["cause"],
-        "dueat": show_instant(row["due_at"]) if row["due_at"] else "",
-        "datacontenttype": "application/json",
+    at = row["occurred_at"].astimezone(UTC)
+    said = _Envelope(
+        specversion="1.0",
+        id=fact_wire_id(row["wire_id"]),
+        source=source(uid, slug),
+        type=row["type"],
+        time=at,
+        timestamp=at,
+        subject=row["subject"],
+        cause=row["cause"],
+        dueat=row["due_at"] and row["due_at"].astimezone(UTC),
+        datacontenttype="application/json",
         # Numbers stay as they are written: read and written again, some would change.
-        "data": msgspec.Raw(msgspec.json.format(row["data"].encode(), indent=-1)),
-    }
-    return msgspec.json.encode({name: value for name, value in fields.items() if value != ""})
+        data=msgspec.Raw(msgspec.json.format(row["data"].encode(), indent=-1)),
+    )
+    return _JSON.encode(said)
+
+
+class _Envelope(Struct, kw_only=True, omit_defaults=True):
+    """In the order of the wire. What is empty is left out."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    time: datetime
+    timestamp: datetime
+    subject: str = ""
+    cause: str
+    dueat: datetime | None = None
+    datacontenttype: str
+    data: msgspec.Raw
+
+
+_JSON: Final = msgspec.json.Encoder()
 
 
 def too_large(data: Json) -> bool:

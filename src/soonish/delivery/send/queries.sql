@@ -61,21 +61,22 @@ WITH told AS (
       :answers::text[], :starts::timestamptz[], :ends::timestamptz[], :latencies::int[], :doubts::int[], :redirects::int[])
     AS r (id, state, reason, partial, wait, at, outcome, permanent, repeat, code, status, answer, started_at, ended_at,
           latency_ms, doubts, redirects)
-), tried AS (
-  INSERT INTO attempt (workspace_id, delivery_id, n, started_at, ended_at, outcome, permanent, repeat, code, status, answer,
-                       latency_ms)
-  SELECT d.workspace_id, d.id, d.tries + 1, t.started_at, t.ended_at, t.outcome, t.permanent, t.repeat, t.code, t.status,
-    t.answer, t.latency_ms
-  FROM told t JOIN delivery d ON d.id = t.id WHERE t.outcome IS NOT NULL
+), stood AS (
+  UPDATE delivery d
+  SET state = t.state, reason = t.reason, partial = t.partial,
+    next_at = CASE WHEN t.state = 'pending' THEN coalesce(t.at, clock_timestamp() + make_interval(secs => t.wait)) END,
+    ended_at = CASE WHEN t.state <> 'pending' THEN now() END,
+    tries = d.tries + CASE WHEN t.outcome IS NULL THEN 0 ELSE 1 END,
+    steps = d.steps + CASE WHEN t.outcome IS NULL THEN 0 ELSE 1 END,
+    doubts = t.doubts, redirects = t.redirects, first_at = coalesce(d.first_at, t.started_at)
+  FROM told t WHERE d.id = t.id
+  RETURNING d.id, d.workspace_id, d.tries
 )
-UPDATE delivery d
-SET state = t.state, reason = t.reason, partial = t.partial,
-  next_at = CASE WHEN t.state = 'pending' THEN coalesce(t.at, clock_timestamp() + make_interval(secs => t.wait)) END,
-  ended_at = CASE WHEN t.state <> 'pending' THEN now() END,
-  tries = d.tries + CASE WHEN t.outcome IS NULL THEN 0 ELSE 1 END,
-  steps = d.steps + CASE WHEN t.outcome IS NULL THEN 0 ELSE 1 END,
-  doubts = t.doubts, redirects = t.redirects, first_at = coalesce(d.first_at, t.started_at)
-FROM told t WHERE d.id = t.id;
+INSERT INTO attempt (workspace_id, delivery_id, n, started_at, ended_at, outcome, permanent, repeat, code, status, answer,
+                     latency_ms)
+SELECT s.workspace_id, s.id, s.tries, t.started_at, t.ended_at, t.outcome, t.permanent, t.repeat, t.code, t.status,
+  t.answer, t.latency_ms
+FROM told t JOIN stood s ON s.id = t.id WHERE t.outcome IS NOT NULL;
 
 -- name: address_health
 SELECT a.id, a.health, a.disabled_reason, a.fails, a.refusals, a.misses, NULL::timestamptz AS failing_since,
