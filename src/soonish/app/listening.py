@@ -5,7 +5,7 @@ import errno
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, cast
 
 import uvicorn
@@ -15,6 +15,7 @@ from soonish.errors import Conflict
 from soonish.spelling import Bind
 
 PATIENCE: Final = 2  # seconds for requests that are under way when the process ends
+GLANCE: Final = 0.005  # seconds between two looks whether they have ended
 
 
 class AddressInUse(Conflict):
@@ -50,7 +51,6 @@ async def served(application: Litestar, entrance: socket.socket) -> AsyncIterato
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=PATIENCE,
         )
     )
     serving = asyncio.create_task(server.serve(sockets=[entrance]), name="http")
@@ -58,23 +58,49 @@ async def served(application: Litestar, entrance: socket.socket) -> AsyncIterato
     try:
         yield
     finally:
-        server.should_exit = True
+        server.end()
         application.state.hub.end()
         await serving
 
 
 class _Server(uvicorn.Server):
-    """Says when it is open, and leaves signals to whoever runs the process."""
+    """Says when it is open, ends as soon as it is told, and leaves signals to whoever runs the process."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.open = asyncio.Event()
+        self._told = asyncio.Event()
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._told.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             await super().startup(sockets)
         finally:
             self.open.set()
+
+    async def main_loop(self) -> None:
+        """Wake once a second, for the header `date`; the library would wake ten times, and hear of the end as late."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody in, see off who is idle, and wait for the others as long as patience lasts."""
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110 - nobody tells it
+                    await asyncio.sleep(GLANCE)
+        for task in self.server_state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
