@@ -1,18 +1,40 @@
 """What all tests share: one PostgreSQL a process of tests, and a database of its own for each test that asks."""
 
 import asyncio
+import gc
 import itertools
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import asyncpg
 import pytest
 import uvloop
+from hypothesis import settings
 
 from soonish.db.pool import Database
 from soonish.due.upkeep import install
+from tests.support.places import prefer_memory
 from tests.support.postgres import PostgresServer
 
 _numbers = itertools.count(1)
+
+prefer_memory()
+# The same examples at each run, for the same code gets the same answer, and no limit of time for one of them; the long
+# runs draw new ones.
+settings.register_profile("build", derandomize=True, deadline=None)
+settings.load_profile("build")
+
+
+# Who starts the tests in the background of a script starts them deaf to Ctrl-C, and every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays for good: nobody need look through it again and again for what could go."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -13,7 +13,8 @@ import pytest
 import standardwebhooks
 
 from soonish.receiver import LARGEST, Receiver, verified
-from tests.support.service import COMMAND, ROOT, environ, free_port, run
+from tests.support.places import free_port
+from tests.support.service import COMMAND, ROOT, environ, run
 
 SECRET = b"s" * 32
 BODY = '{"type":"game.reminder_due","data":{}}'

@@ -18,8 +18,9 @@ from soonish.due import Lane, Put, put
 from soonish.embedded.temporal_server import running_address
 from soonish.vault import make_key
 from tests.support.parent import Parent
+from tests.support.places import free_port
 from tests.support.postgres import PostgresServer
-from tests.support.service import Service, free_port, lines_of, notes, run
+from tests.support.service import Service, lines_of, notes, run
 
 WITHIN = 30.0
 

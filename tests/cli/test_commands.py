@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.service import Service, free_port, run
+from tests.support.places import free_port
+from tests.support.service import Service, run
 from tests.support.shell import shell
 from tests.support.terminal import Terminal
 

@@ -16,9 +16,10 @@ from soonish.clock import utc_now
 from soonish.embedded.folder import Folder
 from soonish.embedded.lock import Lock
 from soonish.vault import make_key
+from tests.support.places import free_port
 from tests.support.pooler import deaf_pooler
 from tests.support.postgres import PostgresServer
-from tests.support.service import Service, free_port
+from tests.support.service import Service
 from tests.support.shell import shell
 from tests.support.smtp import Post, mail_server
 from tests.support.terminal import Terminal

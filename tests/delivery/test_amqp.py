@@ -17,8 +17,8 @@ from soonish.delivery.channel import SENT, Outcome, Parcel, Target
 from soonish.delivery.channels.amqp import Amqp
 from soonish.delivery.egress import Guard
 from tests.support.certificates import certificate
+from tests.support.places import free_port
 from tests.support.rabbit import Gate, Rabbit, gate, program, reader, take
-from tests.support.service import free_port
 
 LOOPBACK = [ip_network("127.0.0.0/8")]
 BODY = b'{"type":"game.reminder_due","data":{"game_id":17}}'

@@ -17,8 +17,8 @@ from soonish.delivery.model import networks
 from soonish.errors import DeliveryFailed, Invalid
 from soonish.settings import Settings
 from tests.support import targets
+from tests.support.places import free_port
 from tests.support.receiver import Receiver, Reply
-from tests.support.service import free_port
 
 LOOPBACK = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
 NAMED = ("loopback", "mapped", "mixed", "nat64", "scoped", "spelled", "metadata", "localhost", "LOCALHOST", "ⓛocalhost")

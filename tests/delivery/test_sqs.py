@@ -13,8 +13,8 @@ import pytest
 from soonish.delivery.channel import SENT, Outcome, Parcel, Target
 from soonish.delivery.channels.sqs import Sqs
 from soonish.delivery.egress import Guard
+from tests.support.places import free_port
 from tests.support.queues import REGION, Moto, error, taken, told
-from tests.support.service import free_port
 
 LOOPBACK = [ip_network("127.0.0.0/8")]
 BODY = b'{"type":"game.reminder_due","data":{"game_id":17}}'

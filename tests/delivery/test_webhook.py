@@ -22,8 +22,8 @@ from soonish.delivery.channels import webhook
 from soonish.delivery.channels.webhook import Webhook
 from soonish.delivery.egress import Guard
 from soonish.delivery.model import webhooks
+from tests.support.places import free_port
 from tests.support.receiver import Receiver, Reply
-from tests.support.service import free_port
 
 LOOPBACK = [ip_network("127.0.0.0/8")]
 BODY = b'{"type":"game.reminder_due","data":{"game_id":17}}'

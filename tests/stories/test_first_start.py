@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from tests.support.service import Service, free_port
+from tests.support.places import free_port
+from tests.support.service import Service
 
 COOKIE = "soonish_signin"
 

@@ -11,7 +11,8 @@ import pytest
 
 from soonish.client import Soonish
 from soonish.vault import make_key
-from tests.support.service import COMMAND, ROOT, environ, free_port
+from tests.support.places import free_port
+from tests.support.service import COMMAND, ROOT, environ
 
 
 class Part:

@@ -18,7 +18,7 @@ from typing import Any
 from aiobotocore.session import get_session
 from aiohttp import web
 
-from tests.support.service import free_port
+from tests.support.places import free_port
 
 REGION = "eu-west-1"
 PATIENCE = 60.0

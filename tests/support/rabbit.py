@@ -21,7 +21,7 @@ from typing import Any
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
-from tests.support.service import free_port
+from tests.support.places import free_port
 
 # Debian's `rabbitmq-server` in the path runs it as one fixed user, in one fixed folder; this is what it calls.
 PLACES = (Path("/usr/lib/rabbitmq/bin/rabbitmq-server"), Path("/usr/sbin/rabbitmq-server"))

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import asyncpg
 from soonish import due
 from soonish.client import Soonish
 from soonish.embedded.postgres import running_url
+from tests.support.places import free_port
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "soonish"]
@@ -30,12 +30,6 @@ def environ(**more: str) -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("SOONISH_", "TEMPORAL_"))}
     testing = {"SOONISH_TESTING": "1", "SOONISH_TEST_KINDS": "tests.support.kinds:kinds"}
     return mine | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | testing | more
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def run(
