@@ -50,7 +50,7 @@ async def filled(db: Database, owner: asyncpg.Connection) -> Database:
         WITH gone AS (DELETE FROM due.due WHERE key LIKE '%/1' RETURNING *)
         INSERT INTO due.due_past
         SELECT id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at, first_at, last_error,
-          created_at, now() FROM gone""")
+          created_at, notes, now() FROM gone""")
     return db
 
 

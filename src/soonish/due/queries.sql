@@ -11,10 +11,10 @@ done AS (
   USING unnest(:done_ids::bigint[], :done_fences::int[]) AS r (id, fence)
   WHERE d.id = r.id AND d.attempts = r.fence AND d.lease_until IS NOT NULL
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 ), past AS (
   INSERT INTO due.due_past (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                            first_at, last_error, created_at, finished_at)
+                            first_at, last_error, created_at, notes, finished_at)
   SELECT done.*, now() FROM done
 ), rest AS (
   SELECT r.*, coalesce(r.at, now() + make_interval(secs => r.wait)) AS wake_at
@@ -41,11 +41,11 @@ done AS (
   WHERE d.id = r.id AND d.attempts = r.fence AND d.lease_until IS NOT NULL
     AND (r.fate <> 'parked' OR (r.fate IS NULL AND r.wake_at >= d.expires_at))
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, coalesce(r.error, d.last_error) AS last_error, d.created_at,
+            d.first_at, coalesce(r.error, d.last_error) AS last_error, d.created_at, d.notes,
             coalesce(r.fate, 'expired') AS fate, r.reason
 ), undone AS (
   INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                              first_at, last_error, created_at, fate, reason, finished_at)
+                              first_at, last_error, created_at, notes, fate, reason, finished_at)
   SELECT ended.*, now() FROM ended
 ),
 -- ]
@@ -143,10 +143,10 @@ SELECT count(*), pg_notify('soonish_due', '') FROM free HAVING count(*) > 0;
 WITH done AS (
   DELETE FROM due.due d WHERE d.id = :id AND d.attempts = :fence AND d.lease_until IS NOT NULL
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 )
 INSERT INTO due.due_past (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                          first_at, last_error, created_at, finished_at)
+                          first_at, last_error, created_at, notes, finished_at)
 SELECT done.*, now() FROM done;
 
 -- name: again_in
@@ -168,10 +168,10 @@ WITH done AS (
   USING unnest(:done_ids::bigint[], :done_fences::int[]) AS r (id, fence)
   WHERE d.id = r.id AND d.attempts = r.fence AND d.lease_until IS NOT NULL
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 ), past AS (
   INSERT INTO due.due_past (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                            first_at, last_error, created_at, finished_at)
+                            first_at, last_error, created_at, notes, finished_at)
   SELECT done.*, now() FROM done
 ), rest AS (
   SELECT r.* FROM unnest(:rest_ids::bigint[], :rest_fences::int[], :rest_ats::timestamptz[], :rest_waits::float8[],
@@ -189,10 +189,11 @@ WITH done AS (
   DELETE FROM due.due d USING rest r
   WHERE d.id = r.id AND d.attempts = r.fence AND d.lease_until IS NOT NULL AND r.dead
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.created_at, coalesce(r.error, d.last_error) AS last_error, coalesce(r.reason, 'budget') AS reason
+            d.first_at, d.created_at, d.notes, coalesce(r.error, d.last_error) AS last_error,
+            coalesce(r.reason, 'budget') AS reason
 ), undone AS (
   INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                              first_at, created_at, last_error, reason, fate, finished_at)
+                              first_at, created_at, notes, last_error, reason, fate, finished_at)
   SELECT ended.*, 'dead', now() FROM ended
 )
 SELECT ARRAY(SELECT done.id FROM done UNION ALL SELECT back.id FROM back UNION ALL SELECT ended.id FROM ended) AS written,
@@ -203,10 +204,10 @@ SELECT ARRAY(SELECT done.id FROM done UNION ALL SELECT back.id FROM back UNION A
 WITH gone AS (
   DELETE FROM due.due d WHERE d.id = :id AND d.attempts = :fence AND d.lease_until IS NOT NULL
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.created_at
+            d.first_at, d.created_at, d.notes
 )
 INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                            first_at, created_at, last_error, fate, reason, finished_at)
+                            first_at, created_at, notes, last_error, fate, reason, finished_at)
 SELECT gone.*, :error, 'dead', 'budget', now() FROM gone RETURNING id;
 
 -- name: put
@@ -231,7 +232,8 @@ WITH clock AS MATERIALIZED (
   ON CONFLICT (kind, key) DO UPDATE
   SET lane = excluded.lane, due_at = excluded.due_at, wake_at = excluded.wake_at, payload = excluded.payload,
       expires_at = excluded.expires_at, attempts = d.attempts + 1, spared = d.attempts + 1, lease_until = NULL,
-      first_at = NULL, last_error = NULL
+      first_at = NULL, last_error = NULL, notes = due.due_noted(d.notes, jsonb_build_object(
+        'what', 'moved', 'at', (SELECT at FROM clock), 'from', d.due_at, 'fence', d.attempts + 1))
   WHERE NOT :only_new AND (d.due_at, d.payload, d.lane % 10, d.expires_at)
     IS DISTINCT FROM (excluded.due_at, excluded.payload, excluded.lane % 10, excluded.expires_at)
   RETURNING d.xmax = 0 AS fresh, d.wake_at, d.lane
@@ -247,10 +249,10 @@ WITH gone AS (
   DELETE FROM due.due d
   WHERE d.kind = :kind AND (d.key = ANY(:keys::text[]) OR (d.key >= :first AND d.key < :past))
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 )
 INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                            first_at, last_error, created_at, fate, reason, finished_at)
+                            first_at, last_error, created_at, notes, fate, reason, finished_at)
 SELECT gone.*, 'cancelled', :reason, now() FROM gone;
 
 -- name: cancel_ids
@@ -258,10 +260,10 @@ WITH gone AS (
   DELETE FROM due.due d
   WHERE d.id = ANY(:ids::bigint[]) AND (:force OR d.lease_until IS NULL OR d.lease_until <= now())
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 )
 INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                            first_at, last_error, created_at, fate, reason, finished_at)
+                            first_at, last_error, created_at, notes, fate, reason, finished_at)
 SELECT gone.*, 'cancelled', :reason, now() FROM gone;
 
 -- name: surplus
@@ -273,10 +275,10 @@ WITH wanted AS (
   WHERE d.kind = :kind AND d.key >= :first AND d.key < :past
     AND NOT EXISTS (SELECT FROM wanted w WHERE w.key = d.key AND (w.at > now() OR w.at = d.due_at))
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 ), undone AS (
   INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                              first_at, last_error, created_at, fate, reason, finished_at)
+                              first_at, last_error, created_at, notes, fate, reason, finished_at)
   SELECT gone.*, 'cancelled', :reason, now() FROM gone
 )
 SELECT (SELECT count(*) FROM gone) AS cancelled,
@@ -380,7 +382,8 @@ FROM (SELECT) AS one LEFT JOIN risen r ON true;
 
 -- name: pause
 INSERT INTO due.due_pause AS p (workspace_id, kind, reason) VALUES (:workspace_id, :kind, :reason)
-ON CONFLICT (workspace_id, kind) DO UPDATE SET reason = excluded.reason, resumed_at = NULL
+ON CONFLICT (workspace_id, kind) DO UPDATE SET reason = excluded.reason, resumed_at = NULL,
+  paused_at = CASE WHEN p.resumed_at IS NULL THEN p.paused_at ELSE excluded.paused_at END
 RETURNING p.workspace_id;
 
 -- name: park
@@ -399,9 +402,13 @@ UPDATE due.due_pause p SET resumed_at = now() WHERE p.workspace_id = :workspace_
 SELECT p.workspace_id, p.kind FROM due.due_pause p WHERE p.resumed_at IS NOT NULL;
 
 -- name: unpark
--- Back into the lanes, but for what another pause still covers.
+-- Back into the lanes, but for what another pause still covers. What would have happened meanwhile keeps a note of it.
 WITH free AS (
-  UPDATE due.due d SET lane = d.lane - 10
+  UPDATE due.due d
+  SET lane = d.lane - 10, notes = CASE WHEN d.wake_at > now() THEN d.notes ELSE due.due_noted(d.notes, (
+    SELECT jsonb_build_object('what', 'paused', 'at', greatest(d.wake_at, p.paused_at), 'until', now(), 'kind', p.kind,
+                              'why', p.reason)
+    FROM due.due_pause p WHERE p.workspace_id = :workspace_id AND p.kind = :kind)) END
   WHERE d.id = ANY(ARRAY(
     SELECT i.id FROM due.due i
     WHERE i.lane >= 10 AND (:workspace_id = 0 OR i.workspace_id = :workspace_id) AND (:kind = '*' OR i.kind = :kind)

@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS due.due (
   first_at timestamptz,
   last_error text,
   created_at timestamptz NOT NULL DEFAULT now(),
+  notes jsonb,                                      -- its last moves and pauses, which are no tries; null for most
   UNIQUE (kind, key)
 ) WITH (fillfactor = 50);                           -- room for the claim to stay on its page
 CREATE INDEX IF NOT EXISTS due_lane_wake ON due.due (lane, wake_at);
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS due.due_past (
   first_at timestamptz,
   last_error text,
   created_at timestamptz NOT NULL,
+  notes jsonb,
   finished_at timestamptz NOT NULL
 ) PARTITION BY RANGE (finished_at);
 CREATE TABLE IF NOT EXISTS due.due_past_other PARTITION OF due.due_past DEFAULT;
@@ -56,6 +58,7 @@ CREATE TABLE IF NOT EXISTS due.due_undone (
   first_at timestamptz,
   last_error text,
   created_at timestamptz NOT NULL,
+  notes jsonb,
   finished_at timestamptz NOT NULL,
   fate text NOT NULL CHECK (fate IN ('dropped', 'cancelled', 'expired', 'dead')),
   reason text,
@@ -69,18 +72,25 @@ CREATE TABLE IF NOT EXISTS due.due_pause (
   workspace_id bigint NOT NULL,                     -- 0 = everyone
   kind text NOT NULL,                               -- '*' = all
   reason text,
+  paused_at timestamptz NOT NULL DEFAULT now(),
   resumed_at timestamptz,                           -- set while its items are brought back; the row goes with the last of them
   PRIMARY KEY (workspace_id, kind)
 );
 
 CREATE OR REPLACE VIEW due.due_history WITH (security_invoker = true) AS
   SELECT id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at, first_at, last_error,
-         created_at, finished_at, 'done' AS fate, NULL::text AS reason, NULL::timestamptz AS revived_at
+         created_at, notes, finished_at, 'done' AS fate, NULL::text AS reason, NULL::timestamptz AS revived_at
   FROM due.due_past
   UNION ALL
   SELECT id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at, first_at, last_error,
-         created_at, finished_at, fate, reason, revived_at
+         created_at, notes, finished_at, fate, reason, revived_at
   FROM due.due_undone;
+
+-- What happened to an item and was no try, the newest last and no more than twenty.
+CREATE OR REPLACE FUNCTION due.due_noted(notes jsonb, fresh jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN fresh IS NULL THEN notes WHEN jsonb_array_length(notes) >= 20 THEN (notes - 0) || fresh
+              ELSE coalesce(notes, '[]') || fresh END
+$$;
 
 -- The bell. Only for new rows; a statement that moves rows rings by itself, so claims and finishes never pay.
 CREATE OR REPLACE FUNCTION due.due_ring() RETURNS trigger LANGUAGE plpgsql AS $$

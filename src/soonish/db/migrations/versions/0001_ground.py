@@ -48,7 +48,7 @@ SELECT due.due_days(7);
 # `workspace_id` cannot be written.
 PAUSE = """
 ALTER TABLE due.due_pause ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-GRANT SELECT, INSERT, UPDATE (reason, resumed_at), DELETE ON due.due_pause TO soonish_app;
+GRANT SELECT, INSERT, UPDATE (reason, paused_at, resumed_at), DELETE ON due.due_pause TO soonish_app;
 CREATE POLICY seen ON due.due_pause FOR SELECT
   USING (workspace_id IN (0, (SELECT current_workspace())) OR (SELECT every_workspace()));
 CREATE POLICY locked ON due.due_pause FOR UPDATE
