@@ -292,17 +292,6 @@ async def test_an_erased_person_has_no_name_in_any_answer(product: Site) -> None
 # --- a due item
 
 
-async def test_why_of_an_item_that_waits(product: Site) -> None:
-    acme = product.acme
-    await acme.put(Put(KIND, "a", at(1)))
-    await acme.put(Put(KIND, "a", at(2)))
-    [item] = await due(acme, f"?kind={KIND}")
-    told = await why(acme, "due", item["id"])
-    assert told["sentence"].startswith("“Shop: reminder a” will happen at ")
-    assert texts(told, "held") == ["It was moved or held once, which is no try."]
-    assert texts(told, "planned")[-1] == "It will happen."
-
-
 async def test_why_of_an_item_that_died_was_pulled_and_lives_again(product: Site) -> None:
     acme = product.acme
     [died] = await dead(product, "a")

@@ -6,6 +6,19 @@ SELECT set_config('soonish.workspace', :workspace, true);
 -- An item that did not end done. (Done ones of today have no index on their id; they are found by time.)
 SELECT u.*, now() AS now FROM due.due_undone u WHERE u.id = :id;
 
+-- name: lives_of
+-- The items of one kind and key: the live one, those that ended undone, and the one that was done at this moment.
+-- (Today's done ones have no index on their key; that moment is found by the index on time.)
+SELECT d.id, d.due_at, d.first_at, d.attempts, d.spared, d.last_error, d.notes::text AS notes, NULL AS fate,
+  d.lease_until > now() AS leased
+FROM due.due d WHERE d.kind = :kind AND d.key = :key
+UNION ALL
+(SELECT u.id, u.due_at, u.first_at, u.attempts, u.spared, u.last_error, u.notes::text, u.fate, false FROM due.due_undone u
+ WHERE u.kind = :kind AND u.key = :key ORDER BY u.finished_at DESC LIMIT 10)
+UNION ALL
+SELECT p.id, p.due_at, p.first_at, p.attempts, p.spared, p.last_error, p.notes::text, 'done', false FROM due.due_past p
+WHERE p.finished_at = :ended_at::timestamptz AND p.kind = :kind AND p.key = :key;
+
 -- name: dead
 -- Dead items that wait for somebody's decision, newest first.
 SELECT u.* FROM due.due_undone u

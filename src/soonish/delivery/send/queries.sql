@@ -68,7 +68,10 @@ WITH told AS (
     ended_at = CASE WHEN t.state <> 'pending' THEN now() END,
     tries = d.tries + CASE WHEN t.outcome IS NULL THEN 0 ELSE 1 END,
     steps = d.steps + CASE WHEN t.outcome IS NULL THEN 0 ELSE 1 END,
-    doubts = t.doubts, redirects = t.redirects, first_at = coalesce(d.first_at, t.started_at)
+    doubts = t.doubts, redirects = t.redirects, first_at = coalesce(d.first_at, t.started_at),
+    holds = CASE WHEN t.outcome IS NULL AND t.state = 'pending'
+      THEN held(d.holds, d.reason, t.reason, coalesce(t.at, clock_timestamp() + make_interval(secs => t.wait)))
+      ELSE d.holds END
   FROM told t WHERE d.id = t.id
   RETURNING d.id, d.workspace_id, d.tries
 )

@@ -6,7 +6,9 @@ was noted at the time.
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,8 +16,10 @@ from soonish import clock
 from soonish.access.actions.audit import list_audit, read_aloud
 from soonish.access.model import AuditEntry, Line
 from soonish.db.pool import Database, Tx
+from soonish.db.sql import load
 from soonish.delivery.actions import ledger
-from soonish.delivery.model.ledger import Entry
+from soonish.delivery.actions.ledger import Told
+from soonish.delivery.model.ledger import HELD, Entry
 from soonish.due import queue
 from soonish.ops.actions.handed import Ops
 from soonish.ops.model.items import ALL_KINDS, covering
@@ -30,8 +34,10 @@ from soonish.ops.model.why import (
     noted_steps,
     teller_of,
 )
+from soonish.ops.model.why_held import aside_steps, held_steps, holds_of, notes_of, pause_steps
 from soonish.web.auth import Caller
 
+SQL: Final = load(str(Path(__file__).parent))
 LINES: Final = 20  # of the record, for one thing
 NO_STORY: Final = Story()
 
@@ -44,6 +50,7 @@ async def why_delivery(db: Database, ops: Ops, caller: Caller, delivery_id: int)
         one = entry.delivery
         about = About(name=one.cause, noted=noted, person_id=one.person_id, endpoint_id=one.endpoint_id)
         story = await story_of(tx, ops, about)
+        held = await _held(tx, told, clock.zone(caller.timezone))
         stands = await _standing_still(tx, entry, told.row["now"])
     asked = await _asked(db, caller, entry, noted, told.row["asked_at"])
     zone, now = clock.zone(caller.timezone), told.row["now"]
@@ -55,7 +62,8 @@ async def why_delivery(db: Database, ops: Ops, caller: Caller, delivery_id: int)
                 *asked_steps(asked),
                 *story.steps,
                 *noted_steps(entry, noted),
-                *delivery_steps(entry, told.attempts, zone, now),
+                *delivery_steps(entry, told.attempts, zone, now, held.taken_at),
+                *held.steps,
                 *stands,
             ]
         ),
@@ -112,6 +120,31 @@ def _request(line: Line) -> str:
 def _record(entry: AuditEntry) -> str | None:
     """The lines of the record about the same thing, which admins may see; what was only noted has none."""
     return f"/settings/record?entity={entry.entity}" if entry.id else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """When the queue first handed a delivery over, and what held it that is over."""
+
+    taken_at: datetime | None
+    steps: Sequence[Step]
+
+
+async def _held(tx: Tx, told: Told, zone: tzinfo) -> _Held:
+    """From the ledger, and from the due items that it had: one for each of its lives."""
+    one, holds = told.entry.delivery, holds_of(told.row["holds"])
+    lives = await SQL.lives_of.rows(tx, kind=ledger.SEND, key=str(one.id), ended_at=one.ended_at)
+    firsts = [life["first_at"] for life in lives if life["due_at"] == one.due_at and life["first_at"]]
+    going_on = one.state == "pending" and one.reason in HELD
+    later = [*(attempt.started_at for attempt in told.attempts.attempts), *filter(None, [one.ended_at])]
+    steps = list(held_steps(holds[:-1] if going_on else holds, later, zone))
+    for life in lives:
+        notes = notes_of(life)
+        steps += pause_steps(notes, zone)
+        if len(lives) == 1:
+            steps += aside_steps(life, notes, sum(hold.times for hold in holds))
+    # A new life counts as begun at its promise, which nobody was ever quick enough for.
+    return _Held(min((at for at in firsts if at != one.due_at), default=None), steps)
 
 
 async def _standing_still(tx: Tx, entry: Entry, now: datetime) -> list[Step]:

@@ -10,7 +10,16 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from soonish.delivery.model.ledger import HELD, Attempt, DeliveryDetail, Entry, hold_words, in_words, late_words
+from soonish.delivery.model.ledger import (
+    HELD,
+    Attempt,
+    DeliveryDetail,
+    Entry,
+    hold_words,
+    in_words,
+    late_ms,
+    late_words,
+)
 from soonish.web.moments import place, precisely
 
 What: TypeAlias = Literal["asked", "planned", "fired", "audience", "held", "tried", "ended"]
@@ -86,9 +95,11 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
 # --- a delivery
 
 
-def delivery_steps(entry: Entry, detail: DeliveryDetail, zone: tzinfo, now: datetime) -> list[Step]:
+def delivery_steps(
+    entry: Entry, detail: DeliveryDetail, zone: tzinfo, now: datetime, taken_at: datetime | None
+) -> list[Step]:
     """What the ledger itself knows: the promise, the target, each try, what holds it, the end."""
-    found = [*_fired(entry, zone), *_target(entry), *map(_tried, detail.attempts), *_waits(entry, now)]
+    found = [*_fired(entry, zone, taken_at), *_target(entry), *map(_tried, detail.attempts), *_waits(entry, now)]
     return [*found, *_ended(entry)]
 
 
@@ -167,12 +178,13 @@ def _was_skipped(entry: Entry, detail: DeliveryDetail, zone: tzinfo, now: dateti
     return f"{entry.who} was not told {entry.quoted}, on purpose: {in_words(entry.delivery.reason)}"
 
 
-def _fired(entry: Entry, zone: tzinfo) -> Iterator[Step]:
+def _fired(entry: Entry, zone: tzinfo, taken_at: datetime | None) -> Iterator[Step]:
+    """Taken up is when the queue handed it over; where it keeps no record of that, the first try."""
     one = entry.delivery
     yield Step(at=one.created_at, what="planned", text=f"It was written, promised for {moment(one.due_at, zone)}.")
-    if one.first_at:
-        text = f"It came due, and was taken up {late_words(one.late_ms)}."
-        yield Step(at=one.first_at, what="fired", text=text)
+    if at := taken_at or one.first_at:
+        text = f"It came due, and was taken up {late_words(late_ms(one.due_at, at))}."
+        yield Step(at=at, what="fired", text=text)
 
 
 def _target(entry: Entry) -> Iterator[Step]:

@@ -9,6 +9,15 @@ from soonish.ops.model.items import LiveState, state_of
 from soonish.ops.model.items import late_ms as late_of
 from soonish.ops.model.pages import in_words
 from soonish.ops.model.why import Step, What, moment
+from soonish.ops.model.why_held import (
+    aside_steps,
+    failed_tries,
+    is_away,
+    move_steps,
+    notes_of,
+    pause_steps,
+    promised_first,
+)
 
 _ENDS = {
     "done": "was done",
@@ -38,23 +47,23 @@ def due_sentence(label: str, row: Mapping[str, Any], zone: tzinfo) -> str:
         return f"“{label}” {_ENDS[fate_of(row)]} at {moment(row['finished_at'], zone)}, {_lateness(row)}{why}."
     state = state_of(row)
     when = f" at {moment(row['wake_at'], zone)}" if state in ("waiting", "retrying") else ""
-    tries = row["attempts"] - row["spared"]
-    failed = f", for try {tries} failed: {row['last_error']}" if state == "retrying" else ""
-    return f"“{label}” {_STANDS[state]}{when}{failed}."
+    return f"“{label}” {_stands_so(row)}{when}{_failed(row) if state == 'retrying' else ''}."
 
 
 def due_steps(row: Mapping[str, Any], zone: tzinfo) -> Iterator[Step]:
     """What the queue itself knows of one life of an item."""
-    yield Step(at=row["created_at"], what="planned", text=f"It was put, promised for {moment(row['due_at'], zone)}.")
-    if row["spared"]:
-        text = f"It was moved or held {_times(row['spared'])}, which is no try."
-        yield Step(at=None, what="held", text=text)
+    notes = notes_of(row)
+    promise = moment(promised_first(notes, row["due_at"]), zone)
+    yield Step(at=row["created_at"], what="planned", text=f"It was put, promised for {promise}.")
+    yield from move_steps(notes, row["due_at"], zone)
+    yield from pause_steps(notes, zone)
+    yield from aside_steps(row, notes)
     if row["first_at"]:
         text = f"It came due, and was first taken up {late_words(late_of(row['due_at'], row['first_at']))}."
         yield Step(at=row["first_at"], what="fired", text=text)
-    tries = row["attempts"] - row["spared"]
-    if row["last_error"]:
-        which = "The try" if tries <= 1 else f"The last of {tries} tries"
+    if row["last_error"] and not is_away(row):
+        tries = failed_tries(row)
+        which = "The try" if tries == 1 else f"The last of {tries} tries"
         yield Step(at=row.get("finished_at"), what="tried", text=f"{which} failed: {row['last_error']}")
     yield _stands(row) if is_live(row) else _ended(row)
 
@@ -68,7 +77,17 @@ def _stands(row: Mapping[str, Any]) -> Step:
     state = state_of(row)
     at = row["lease_until"] if state == "leased" else row["wake_at"]
     what: What = "held" if state == "paused" else "planned"
-    return Step(at=at, what=what, text=f"It {_STANDS[state]}.", ref="/due/pauses" if state == "paused" else None)
+    return Step(at=at, what=what, text=f"It {_stands_so(row)}.", ref="/due/pauses" if state == "paused" else None)
+
+
+def _stands_so(row: Mapping[str, Any]) -> str:
+    state = state_of(row)
+    return "is held" if state == "retrying" and is_away(row) else _STANDS[state]
+
+
+def _failed(row: Mapping[str, Any]) -> str:
+    tried = "" if is_away(row) else f"try {failed_tries(row)} failed: "
+    return f", for {tried}{row['last_error']}"
 
 
 def _ended(row: Mapping[str, Any]) -> Step:
@@ -81,7 +100,3 @@ def _lateness(row: Mapping[str, Any]) -> str:
     if row["first_at"] is None:
         return "and nobody ever took it up"
     return f"first taken up {late_words(late_of(row['due_at'], row['first_at']))}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"

@@ -9,6 +9,7 @@ down_revision = "0003_people"
 def upgrade() -> None:
     run(ENDPOINT)
     run(LEDGER)
+    run(HELD)
     wall_in("endpoint", "endpoint_secret", "message", "fact", "delivery", "attempt")
     # Secrets are sealed under the id of their row, which is taken first; the cause of a message has its id.
     sequences = ("endpoint_id_seq", "endpoint_secret_id_seq", "delivery_id_seq", "message_id_seq")
@@ -122,6 +123,7 @@ CREATE TABLE delivery (
   steps int NOT NULL DEFAULT 0,                     -- of this ladder
   doubts int NOT NULL DEFAULT 0,                    -- of these, those whose end is not known
   redirects int NOT NULL DEFAULT 0,                 -- of these, answers 3xx in a row: the third is permanent
+  holds jsonb,                                      -- what held it, from when until when; null for most
   first_at timestamptz,
   ended_at timestamptz,
   wrong text GENERATED ALWAYS AS (CASE WHEN state IN ('failed', 'unknown') THEN state END) STORED,
@@ -152,6 +154,17 @@ CREATE TABLE attempt (
   latency_ms int NOT NULL,
   PRIMARY KEY (delivery_id, n)
 );
+"""
+
+# The holds of a delivery with one more. Where nothing came between it and the last one, they are one hold that lasts
+# longer: a target that is away for a week leaves one line, not a thousand.
+HELD = """
+CREATE FUNCTION held(holds jsonb, before text, why text, until timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN before = why AND holds IS NOT NULL
+    THEN (holds - -1) || (holds -> -1
+           || jsonb_build_object('until', until, 'times', (holds -> -1 ->> 'times')::int + 1))
+    ELSE due.due_noted(holds, jsonb_build_object('why', why, 'at', now(), 'until', until, 'times', 1)) END
+$$;
 """
 
 # What the safety look of live streams compares, over the wall: ids alone, one look into an index for each workspace.
