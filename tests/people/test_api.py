@@ -203,6 +203,49 @@ async def test_the_person_of_an_external_id_is_made_and_then_changed(product: Si
     assert (await product.main.write.ask("PUT", long, {"name": "Ben"})).fields == {"external_id": "length"}
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("hr%2F17", "hr/17"), ("%2f", "/"), ("a%2F%2Fb%2F", "a//b/"), ("a%252Fb", "a%2Fb"),
+        ("..%2F..%2Fapi-keys", "../../api-keys"), ("e%CC%81%2F1", "é/1"),
+    ],
+)  # fmt: skip
+async def test_an_external_id_may_hold_slashes_which_are_written_in_percents(
+    product: Site, path: str, meant: str
+) -> None:
+    write = product.main.write
+    made = await write.ask("PUT", f"/v1/people/external/{path}", {"name": "Ben"})
+    assert (made.status, made.json["external_id"]) == (201, meant)
+    again = await write.ask("PUT", f"/v1/people/external/{path}", {"name": "Benno"})
+    assert (again.status, again.json["id"]) == (200, made.json["id"])
+    assert (await write.post("/v1/people/batch", {"people": [{"external_id": meant, "name": "B"}]})).json["items"][0][
+        "id"
+    ] == made.json["id"]
+
+
+async def test_what_is_wrong_with_an_external_id_in_a_path_is_told_as_of_a_field(product: Site) -> None:
+    for path, code in (
+        ("x" * 201, "length"),
+        ("%20", "length"),
+        ("a%00b", "control_character"),
+        ("a%0Ab", "control_character"),
+    ):
+        answer = await product.main.write.ask("PUT", f"/v1/people/external/{path}", {"name": "Ben"})
+        assert (answer.status, answer.fields) == (422, {"external_id": code}), path
+
+
+async def test_no_other_part_of_a_path_takes_a_slash(product: Site) -> None:
+    made = await make(product.main.write)
+    for path in (
+        "/v1/people%2F1",
+        f"/v1/people/{made['id']}%2F",
+        "/v1/ops/pauses/a%2Fb",
+        "/static/x/..%2Fx",
+        "/login/a%2Fb",
+    ):
+        assert (await product.main.admin.get(path)).status == 404, path
+
+
 async def test_many_who_put_one_external_id_at_once_make_one_person(product: Site) -> None:
     path = "/v1/people/external/hr-17"
     names = [f"Ben {n}" for n in range(8)]

@@ -18,7 +18,7 @@ from soonish import telemetry
 from soonish.errors import BadRequest
 from soonish.spelling import Network
 from soonish.web.answers import Headers, Reply
-from soonish.web.reading import MOST_BYTES, too_large
+from soonish.web.reading import MOST_BYTES, has_slash, path_with_marks, too_large
 from soonish.web.reading import Headers as Asked
 from soonish.web.serving import Kit
 
@@ -83,6 +83,8 @@ class Front:
         out = _Out(send, self._added(state, headers), method)
         if method in _INSTEAD and not _is_preflight(method, headers):
             scope = {**scope, "method": _INSTEAD[method]}  # a copy: the server must know that no body will come
+        if has_slash(scope):
+            scope = {**scope, "path": path_with_marks(scope)}  # a copy: the server writes the path down
         try:
             await self._pass(scope, receive, out, headers)
         finally:

@@ -3,7 +3,6 @@
 Knows operations as plans; nothing is written by hand that a plan can tell.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from inspect import cleandoc
@@ -11,10 +10,9 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
-from soonish.web.plan import Input, Operation, answered
+from soonish.web.plan import PARAMETER, Input, Operation, answered
 from soonish.web.problems import CODES, Problem
 
-_TYPED: Final = re.compile(r"\{(\w+):(int|str)\}")
 _REF: Final = "#/components/schemas/{name}"
 _ID: Final = {"type": "integer", "format": "int64", "minimum": 1, "maximum": 2**63 - 1}
 _SECURITY: Final = {
@@ -44,7 +42,7 @@ def document(operations: Sequence[Operation], url: str) -> Json:
     schemas, components = _schemas(shown)
     paths: dict[str, Json] = {}
     for operation in shown:
-        path = _TYPED.sub(r"{\1}", operation.path)
+        path = PARAMETER.sub(r"{\1}", operation.path)
         paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, schemas)
     return {
         "openapi": "3.1.0",

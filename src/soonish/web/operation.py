@@ -12,7 +12,7 @@ from soonish.db.pool import Database, Tx
 from soonish.web.answers import Accepted, Created, Listing, Ok, Reply
 from soonish.web.auth import Caller, Role
 from soonish.web.fields import Body, Form, Query
-from soonish.web.plan import Function, Idempotency, Operation, Request, Stored, plan
+from soonish.web.plan import PARAMETER, Function, Idempotency, Operation, Request, Stored, plan
 from soonish.web.reading import IfMatch
 from soonish.web.serving import serve
 
@@ -66,7 +66,7 @@ def _route(operation: Operation) -> Handler:
 
     opt = {"role": operation.role, "operation": operation}
     # Ids are read by serving, after the role was checked: the framework would say 404 to whoever may not even ask.
-    path = operation.path.replace(":int}", ":str}")
+    path = PARAMETER.sub(r"{\1:str}", operation.path)
     handler = Handler(path, http_method=operation.method, status_code=200, include_in_schema=False, opt=opt)  # type: ignore[arg-type]
     handler(call)
     return handler

@@ -24,7 +24,8 @@ Request: TypeAlias = LitestarRequest[Any, Any, Any]
 Function: TypeAlias = Callable[..., Awaitable[Any]]
 T = TypeVar("T")
 
-_PARAMETER: Final = re.compile(r"\{(\w+):(int|str)\}")
+PARAMETER: Final = re.compile(r"\{(\w+):(int|str|text)\}")
+"""A part of a path: an id, a word, or a text that may hold a slash, which stands in the path as %2F."""
 _STATUS: Final[dict[Any, int]] = {Created: 201, Accepted: 202, type(None): 204}
 
 
@@ -129,7 +130,7 @@ def plan(
     """Read the function's annotations; raises TypeError for what cannot be served."""
     hints = get_type_hints(function, include_extras=True)
     answer = hints.pop("return", None)
-    names = dict(_PARAMETER.findall(path))
+    names = dict(PARAMETER.findall(path))
     operation = Operation(
         method, path, role, function, page, rated, tuple(codes), again,
         answer, tuple(statuses) or (_STATUS.get(get_origin(answer) or answer, 200),), tuple(refuses), names,

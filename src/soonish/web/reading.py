@@ -5,7 +5,7 @@ Refuses what cannot be read, each with its own code. Knows nothing of routes, ca
 
 import re
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from litestar.types import Receive, Scope
@@ -20,6 +20,7 @@ MOST_PARAMETERS: Final = 1000
 _JSON: Final = re.compile(r'application/json\s*(;\s*charset="?utf-8"?\s*)?', re.IGNORECASE)
 _FORM: Final = re.compile(r"application/x-www-form-urlencoded\s*(;.*)?", re.IGNORECASE)
 _TAGS: Final = re.compile(r'\s*(\*|(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*)\s*')
+_SLASH: Final = "\udc2f"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -39,6 +40,22 @@ class Headers:
         """The value; of several, all of them with commas between."""
         found = [value for key, value in self._pairs if key == name]
         return b", ".join(found).decode("latin-1") if found else None
+
+
+def has_slash(scope: Scope) -> bool:
+    """Whether a part of the path holds a slash, written %2F."""
+    return b"%2f" in scope["raw_path"].lower()
+
+
+def path_with_marks(scope: Scope) -> str:
+    """The path as it is routed: a slash within a part of it parts nothing, and is a mark that no text can hold."""
+    parts = scope["raw_path"].decode("ascii").split("/")
+    return "/".join(unquote(part).replace("/", _SLASH) for part in parts)
+
+
+def with_slashes(part: str) -> str:
+    """A part of the path as it was meant."""
+    return part.replace(_SLASH, "/")
 
 
 async def read_body(receive: Receive) -> bytes:

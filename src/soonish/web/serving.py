@@ -34,6 +34,7 @@ from soonish.web.reading import (
     read_form,
     read_json,
     read_query,
+    with_slashes,
 )
 from soonish.web.scalars import BAD
 
@@ -172,6 +173,9 @@ def _path(call: Call) -> None:
     given = call.scope["path_params"]
     for name, kind in call.operation.path_names.items():
         value: str = given[name]
+        if kind == "text":  # its function says what is wrong with it
+            call.arguments[name] = with_slashes(value)
+            continue
         if not value.isprintable() or (kind == "int" and not _is_id(value)):
             raise NotFound("There is nothing here")
         call.arguments[name] = int(value) if kind == "int" else value

@@ -1,7 +1,7 @@
 """The JSON face of people and their addresses."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from soonish.people.model.address import Address, KindOfAddress
 from soonish.people.model.person import Person
 from soonish.people.routes.bodies import (
     AddressChange,
+    ExternalId,
     ManyPeople,
     NewAddress,
     NewPerson,
@@ -27,6 +28,9 @@ from soonish.web.answers import Created, Listing, Ok
 from soonish.web.auth import Role
 from soonish.web.fields import changes
 from soonish.web.operation import Caller, Database, IfMatch, Request, Tx, delete, get, patch, post, put
+from soonish.web.shapes import json_shape
+
+_EXTERNAL_ID: Final = json_shape(ExternalId)
 
 
 class Results(Struct, frozen=True, kw_only=True):
@@ -97,7 +101,7 @@ async def export_person(request: Request, db: Database, caller: Caller, person_i
 
 
 @put(
-    "/v1/people/external/{external_id:str}",
+    "/v1/people/external/{external_id:text}",
     role=Role.WRITE,
     codes=["external_id_taken", "email_taken"],
     statuses=(200, 201),
@@ -105,7 +109,7 @@ async def export_person(request: Request, db: Database, caller: Caller, person_i
 async def put_person(
     request: Request, tx: Tx, caller: Caller, external_id: str, body: PersonOfExternalId, if_match: IfMatch
 ) -> Ok[Person]:
-    """Make the person of an external id, or change them."""
+    """Make the person of an external id, or change them. A slash in it is written %2F."""
     handed = people_of(request)
     found, new = await people.upsert(tx, handed, caller, _checked(external_id), wish_of(body), if_match)
     shown: Any = await people.described(tx, handed, found)
@@ -167,8 +171,10 @@ async def list_kinds(request: Request) -> Listing[KindOfAddress]:
 
 def _checked(external_id: str) -> str:
     """An external id in a path, as a field would have it."""
-    if not 1 <= len(found := external_id.strip()) <= 200:
-        raise Invalid("", FieldError("external_id", "length", "An external id has 1 to 200 characters"))
+    errors: list[FieldError] = []
+    found: str = _EXTERNAL_ID(external_id, "external_id", errors)
+    if errors:
+        raise Invalid("", *errors)
     return found
 
 
