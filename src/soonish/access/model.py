@@ -99,6 +99,7 @@ class LoginLink(Struct, frozen=True, kw_only=True):
 
     id: int
     role: RoleName
+    person_id: int | None
     expires_at: datetime
     used_at: datetime | None
 

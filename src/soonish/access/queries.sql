@@ -66,10 +66,10 @@ WITH stretch AS (
 ), gone AS (
   DELETE FROM due.due d USING stretch s WHERE d.id = s.id
   RETURNING d.id, d.workspace_id, d.kind, d.key, d.lane, d.due_at, d.attempts, d.spared, d.payload, d.expires_at,
-            d.first_at, d.last_error, d.created_at
+            d.first_at, d.last_error, d.created_at, d.notes
 ), undone AS (
   INSERT INTO due.due_undone (id, workspace_id, kind, key, lane, due_at, attempts, spared, payload, expires_at,
-                              first_at, last_error, created_at, fate, reason, finished_at)
+                              first_at, last_error, created_at, notes, fate, reason, finished_at)
   SELECT gone.*, 'dropped', :reason, now() FROM gone
 )
 SELECT max(s.id) FROM stretch s;
@@ -119,12 +119,12 @@ FROM api_key k WHERE k.id = :id AND k.revoked_at IS NULL;
 UPDATE api_key k SET revoked_at = now() WHERE k.id = :id AND k.revoked_at IS NULL;
 
 -- name: make_link
-INSERT INTO login_link AS l (workspace_id, hash, role, expires_at)
-VALUES (:workspace_id, :hash, :role, now() + make_interval(mins => :minutes))
-RETURNING l.id, l.role, l.expires_at, l.used_at;
+INSERT INTO login_link AS l (workspace_id, hash, role, person_id, expires_at)
+VALUES (:workspace_id, :hash, :role, :person_id, now() + make_interval(mins => :minutes))
+RETURNING l.id, l.role, l.person_id, l.expires_at, l.used_at;
 
 -- name: link
-SELECT l.id, l.role, l.expires_at, l.used_at FROM login_link l WHERE l.id = :id;
+SELECT l.id, l.role, l.person_id, l.expires_at, l.used_at FROM login_link l WHERE l.id = :id;
 
 -- name: use_link
 -- Once: the second of two waits for the first, and then finds it used.
@@ -141,11 +141,19 @@ RETURNING s.id;
 SELECT s.id, s.role, s.person_id, s.created_at, s.seen_at, s.expires_at
 FROM sign_in s
 WHERE s.ended_at IS NULL AND s.expires_at > now() AND s.seen_at > now() - interval '7 days'
-  AND s.id < coalesce(:before::bigint, 9223372036854775807)
+  AND s.id < coalesce(:before::bigint, 9223372036854775807) AND (:person_id::bigint IS NULL OR s.person_id = :person_id)
 ORDER BY s.id DESC LIMIT :k;
 
 -- name: end_sign_in
 UPDATE sign_in s SET ended_at = now() WHERE s.id = :id AND s.ended_at IS NULL;
+
+-- name: void_links
+-- A link that is being used at this moment is waited for; its sign-in is then found by the next statement.
+UPDATE login_link l SET expires_at = now()
+WHERE l.person_id = ANY(:person_ids::bigint[]) AND l.used_at IS NULL AND l.expires_at > now();
+
+-- name: end_sign_ins
+UPDATE sign_in s SET ended_at = now() WHERE s.person_id = ANY(:person_ids::bigint[]) AND s.ended_at IS NULL;
 
 -- name: try_answer_lock
 -- A lock and not a row says that the first is still running: it goes with its transaction, however that ends.

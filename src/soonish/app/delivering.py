@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
-from soonish.app import memory
+from soonish.app import memory, signing_in
 from soonish.app.installation import Signature
 from soonish.db.pool import Database
 from soonish.delivery.actions import people as told
@@ -72,10 +72,10 @@ def hooks(settings: Settings, given: Delivering) -> Hooks:
     return Hooks(
         on_created=[listeners.created],
         on_changed=[listeners.changed],
-        on_erased=[listeners.erased],
-        export=[told.export],
+        on_erased=[listeners.erased, signing_in.erased],
+        export=[told.export, signing_in.export],
         erasers=[told.erase],
-        sections=[sections],
+        sections=[sections, signing_in.sections],
         check_target=targets.check,
         on_address=listeners.addressed,
         smtp=settings.smtp_host is not None,

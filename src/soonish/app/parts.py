@@ -20,6 +20,7 @@ from soonish.access.actions.retention import sweeps
 from soonish.access.model import SECRET_COLUMNS
 from soonish.access.routes import api as access_api
 from soonish.access.routes import pages as access_pages
+from soonish.app import signing_in
 from soonish.app.delivering import delivering, hooks, sender, warm
 from soonish.app.first_steps import first_steps
 from soonish.app.installation import Signature
@@ -157,7 +158,7 @@ def application(process: Process, listener: Listener) -> Litestar:
             health=ops_pages.Dots(process.db, ops).look,
             heads=partial(facts.heads, process.db),
             on_start=[warm],
-            state={"ops": ops, "people": people, "delivery": process.given},
+            state={"access": signing_in.ACCESS, "ops": ops, "people": people, "delivery": process.given},
         )
     )
 

@@ -42,6 +42,9 @@ SELECT p.id, p.external_id, p.email_key FROM person p WHERE p.email_key = ANY(:e
 -- name: person
 SELECT p.* FROM person p WHERE p.id = :id AND p.erased_at IS NULL;
 
+-- name: names
+SELECT p.id, p.name FROM person p WHERE p.id = ANY(:ids::bigint[]) AND p.erased_at IS NULL;
+
 -- name: person_for_update
 SELECT p.* FROM person p WHERE p.id = :id AND p.erased_at IS NULL FOR NO KEY UPDATE;
 

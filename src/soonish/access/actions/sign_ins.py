@@ -1,6 +1,7 @@
 """Login links and the sign-ins they make: a browser that used a link once, known by its cookie from then on."""
 
 import secrets
+from collections.abc import Sequence
 
 from soonish.access.actions.audit import SQL, record
 from soonish.access.model import LINK_MINUTES, SIGN_IN_LIFE, LoginLink, LoginLinkMade, RoleName, SignIn, is_token
@@ -13,14 +14,26 @@ _GONE = "This link is not valid, was used already, or has expired; ask for a new
 
 
 async def make_login_link(
-    tx: Tx, caller: Caller, public_url: str, role: RoleName, minutes: int = LINK_MINUTES
+    tx: Tx,
+    caller: Caller,
+    public_url: str,
+    role: RoleName,
+    minutes: int = LINK_MINUTES,
+    *,
+    person_id: int | None = None,
 ) -> LoginLinkMade:
-    """Make a link that signs one browser in, once; its token is kept nowhere."""
+    """Make a link that signs one browser in, once, as that person if one is named; its token is kept nowhere."""
     token = new_token()
     row = await SQL.make_link.row(
-        tx, workspace_id=caller.workspace_id, hash=hash_token(token), role=role, minutes=minutes
+        tx,
+        workspace_id=caller.workspace_id,
+        hash=hash_token(token),
+        role=role,
+        person_id=person_id,
+        minutes=minutes,
     )
-    await record(tx, caller, "make", f"login_link/{row['id']}", {"role": role, "expires_at": row["expires_at"]})
+    told = {"role": role, "person_id": person_id, "expires_at": row["expires_at"]}
+    await record(tx, caller, "make", f"login_link/{row['id']}", {k: v for k, v in told.items() if v is not None})
     return LoginLinkMade(**row, url=f"{public_url.rstrip('/')}/login/{token}")
 
 
@@ -71,10 +84,20 @@ async def sign_out(db: Database, secret: str, request_id: str) -> None:
             await record(tx, _caller(workspace_id, sign_in_id, request_id), "sign_out", f"sign_in/{sign_in_id}")
 
 
-async def list_sign_ins(db: Database, caller: Caller, *, before: int | None = None, limit: int = 50) -> list[SignIn]:
-    """Those that work, newest first."""
+async def list_sign_ins(
+    db: Database, caller: Caller, *, person_id: int | None = None, before: int | None = None, limit: int = 50
+) -> list[SignIn]:
+    """Those that work, newest first; all of them, or those of a person."""
     async with db.transaction(caller.workspace_id, readonly=True) as tx:
-        return [SignIn(**row) for row in await SQL.sign_ins.rows(tx, before=before, k=limit)]
+        return await sign_ins_in(tx, person_id=person_id, before=before, limit=limit)
+
+
+async def sign_ins_in(
+    tx: Tx, *, person_id: int | None = None, before: int | None = None, limit: int = 50
+) -> list[SignIn]:
+    """The same in a transaction that is open."""
+    rows = await SQL.sign_ins.rows(tx, person_id=person_id, before=before, k=limit)
+    return [SignIn(**row) for row in rows]
 
 
 async def end_sign_in(tx: Tx, caller: Caller, sign_in_id: int) -> None:
@@ -82,6 +105,12 @@ async def end_sign_in(tx: Tx, caller: Caller, sign_in_id: int) -> None:
     if not await SQL.end_sign_in.run(tx, id=sign_in_id):
         raise NotFound(f"There is no sign-in {sign_in_id}")
     await record(tx, caller, "end", f"sign_in/{sign_in_id}")
+
+
+async def end_all_of(tx: Tx, person_ids: Sequence[int]) -> None:
+    """Nobody is signed in as these people any more, nor can be by a link that was made before."""
+    await SQL.void_links.run(tx, person_ids=list(person_ids))
+    await SQL.end_sign_ins.run(tx, person_ids=list(person_ids))
 
 
 async def _find(db: Database, purpose: str, token: str) -> tuple[int, int]:

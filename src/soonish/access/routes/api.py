@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from soonish.access.actions import audit, keys, sign_ins, workspaces
+from soonish.access.actions.handed import access_of, check_person
 from soonish.access.model import (
     LINK_MINUTES,
     SLUG,
@@ -60,6 +61,7 @@ class NewLink(Body):
     """A login link to be made."""
 
     role: RoleName
+    person_id: Annotated[int, number(1, 2**63 - 1)] | None = None
     minutes: Annotated[int, number(1, 1440)] = LINK_MINUTES
 
 
@@ -150,9 +152,10 @@ async def revoke_key(tx: Tx, caller: Caller, key_id: int) -> None:
 
 @post("/v1/login-links", role=Role.ADMIN)
 async def make_link(request: Request, tx: Tx, caller: Caller, body: NewLink) -> Created[LoginLinkMade]:
-    """Make a link that signs one browser in, once; it is shown this once."""
+    """Make a link that signs one browser in, once, as that person if one is named; it is shown this once."""
+    await check_person(access_of(request), tx, body.person_id)
     public_url = request.app.state.parts.settings.public_url
-    made = await sign_ins.make_login_link(tx, caller, public_url, body.role, body.minutes)
+    made = await sign_ins.make_login_link(tx, caller, public_url, body.role, body.minutes, person_id=body.person_id)
     return Created(made, f"/v1/login-links/{made.id}")  # not the URL: a header is stored as it is, and logged by others
 
 

@@ -1,17 +1,19 @@
 """The pages of access: signing in and out, the settings, the record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from soonish.access.actions import audit, keys, sign_ins, workspaces
+from soonish.access.actions.handed import access_of, check_person
 from soonish.access.model import (
     LINK_MINUTES,
     SIGN_IN_LIFE,
     SLUG,
     EmailTrust,
     RoleName,
+    SignIn,
     UnknownPeople,
 )
 from soonish.clock import utc_now
@@ -50,6 +52,7 @@ class LinkForm(Form):
     """A login link to be made."""
 
     role: RoleName
+    person_id: Annotated[int, number(1, 2**63 - 1)] | None = None
     minutes: Annotated[int, number(1, 1440)] = LINK_MINUTES
 
 
@@ -98,9 +101,11 @@ async def settings_page(request: Request, db: Database, caller: Caller) -> Reply
     context: dict[str, Any] = {"workspace": await workspaces.get_workspace(db, caller)}
     if caller.role >= Role.ADMIN:
         entries = await audit.list_audit(db, caller, limit=SHOWN)
+        found = await sign_ins.list_sign_ins(db, caller, limit=MOST)
         context |= {
             "keys": await keys.list_keys(db, caller, limit=MOST),
-            "sign_ins": await sign_ins.list_sign_ins(db, caller, limit=MOST),
+            "sign_ins": found,
+            "people": await _names(request, db, caller, found),
             "lines": await audit.read_aloud(db, caller, entries),
             "request_actor": caller.actor,
             "minutes": LINK_MINUTES,
@@ -139,10 +144,12 @@ async def drop_key(request: Request, tx: Tx, caller: Caller, key_id: int) -> Rep
 @post("/settings/links", role=Role.ADMIN, page=True, again=settings_page)
 async def add_link(request: Request, tx: Tx, caller: Caller, form: LinkForm) -> Reply:
     """Make a login link and show it, this once."""
+    await check_person(access_of(request), tx, form.person_id)
     public_url = request.app.state.parts.settings.public_url
-    made = await sign_ins.make_login_link(tx, caller, public_url, form.role, form.minutes)
+    made = await sign_ins.make_login_link(tx, caller, public_url, form.role, form.minutes, person_id=form.person_id)
     note = "Whoever opens it first is signed in, with this role, for 30 days at most."
-    return _secret(request, "The login link", made.url, note, url="/settings#sign-ins", until=made.expires_at)
+    back = f"/people/{form.person_id}#person-sign-ins" if form.person_id else "/settings#sign-ins"
+    return _secret(request, "The login link", made.url, note, url=back, until=made.expires_at)
 
 
 @post("/settings/sign-ins/{sign_in_id:int}/end", role=Role.ADMIN, page=True, again=settings_page)
@@ -186,6 +193,13 @@ async def record_page(request: Request, db: Database, caller: Caller, query: Rec
         query=query,
         url=lambda **more: "/settings/record?" + urlencode({k: v for k, v in (chosen | more).items() if v}),
     )
+
+
+async def _names(request: Request, db: Database, caller: Caller, found: Sequence[SignIn]) -> Mapping[int, str]:
+    """Whom browsers are signed in as."""
+    ids = {one.person_id for one in found if one.person_id is not None}
+    async with db.transaction(caller.workspace_id, readonly=True) as tx:
+        return await access_of(request).name_people(tx, list(ids)) if ids else {}
 
 
 def _secret(request: Request, what: str, secret: str, note: str, **more: Any) -> Reply:

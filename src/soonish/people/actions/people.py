@@ -101,6 +101,11 @@ async def lock_person(tx: Tx, person_id: int) -> Person:
     return _found(await SQL.person_for_update.row(tx, id=person_id), person_id)
 
 
+async def names_in(tx: Tx, person_ids: Sequence[int]) -> dict[int, str]:
+    """The names of people, by id; who is gone is missing."""
+    return {row["id"]: row["name"] for row in await SQL.names.rows(tx, ids=list(person_ids))}
+
+
 async def show_person(db: Database, people: People, caller: Caller, person_id: int) -> dict[str, Any]:
     """A person with what the slices know about them."""
     async with db.transaction(caller.workspace_id, readonly=True) as tx:

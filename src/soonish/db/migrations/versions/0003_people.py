@@ -72,6 +72,11 @@ CREATE TABLE address (
   UNIQUE (person_id, label),
   FOREIGN KEY (workspace_id, person_id) REFERENCES person (workspace_id, id) ON DELETE CASCADE
 );
+-- A browser may sign in as a person, whom access itself does not know.
+ALTER TABLE login_link ADD FOREIGN KEY (workspace_id, person_id) REFERENCES person (workspace_id, id)
+  ON DELETE SET NULL (person_id);
+ALTER TABLE sign_in ADD FOREIGN KEY (workspace_id, person_id) REFERENCES person (workspace_id, id)
+  ON DELETE SET NULL (person_id);
 CREATE INDEX address_tags ON address USING gin (tags);
 CREATE TABLE address_token (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
