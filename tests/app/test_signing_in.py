@@ -64,8 +64,8 @@ async def test_a_link_is_made_for_nobody_who_is_not_here(product: Site) -> None:
     for person_id in (foreign, gone, 999, 2**63 - 1):
         answer = await link(acme, person_id=person_id)
         assert (answer.refused, answer.fields) == ((422, "unknown_person"), {"person_id": "unknown_person"})
-    for person_id, code in ((0, "range"), ("7", "type"), (2**63, "range")):
-        assert (await link(acme, person_id=person_id)).fields == {"person_id": code}
+    for wrong, code in ((0, "range"), ("7", "type"), (2**63, "range")):
+        assert (await link(acme, person_id=wrong)).fields == {"person_id": code}
     assert await acme.rows("SELECT id FROM login_link") == []
 
 
