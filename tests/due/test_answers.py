@@ -10,7 +10,7 @@ import pytest
 
 from soonish import due
 from soonish.due import Again, Drop, Item, Loop, Put
-from tests.support.due import KIND, Gate, Handler, Watcher, ended, kind, live, put, transaction
+from tests.support.due import KIND, PATIENCE, Gate, Handler, Watcher, between, ended, kind, live, put, transaction
 
 SECOND = timedelta(seconds=1)
 
@@ -53,7 +53,7 @@ async def test_an_answer_that_the_table_cannot_keep_is_a_failed_try_of_that_item
         return [fate(item) for item in items]
 
     await put(pool, *(Put(KIND, key) for key in ("a", "bad", "c")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await due.drain(pool, [kind(all_of_them if batch else each, batch=batch, tries=1)])
     assert sorted(await ended(pool)) == [("a", "done", None), ("bad", "dead", "budget"), ("c", "done", None)]
 
@@ -118,10 +118,9 @@ async def test_without_a_budget_an_item_never_dies(pool: Any) -> None:
 
 async def test_an_error_with_a_wait_of_its_own_is_a_try_that_waits_so_long(pool: Any) -> None:
     await put(pool, Put(KIND, "1"))
-    await due.drain(pool, [kind(Handler(Again(after=100, error="busy")))])
+    before, after = await between(pool, due.drain(pool, [kind(Handler(Again(after=100, error="busy")))]))
     (row,) = await live(pool)
-    wait = await pool.fetchval("SELECT extract(epoch FROM wake_at - now())::float8 FROM due.due")
-    assert 99 < wait <= 100
+    assert before + 100 * SECOND <= row["wake_at"] <= after + 100 * SECOND
     assert (row["attempts"] - row["spared"], row["last_error"]) == (1, "busy")
 
 
@@ -184,7 +183,7 @@ async def test_a_handler_that_swallows_its_cancellation_holds_no_slot_and_writes
     async with Loop(pool, kinds, lanes={due.Lane.CONTROL: 1}, observer=watcher):
         await swallowed.wait()
         await put(pool, Put("test.other", "2"))
-        await handler.wait_for(1, seconds=3)
+        await handler.wait_for(1)
         await watcher.wait_until(lambda: len(watcher.fates) == 2)
     assert watcher.fates[0] == ("1", "dead")
     assert sorted(await ended(pool)) == [("1", "dead", "budget"), ("2", "done", None)]
@@ -221,7 +220,7 @@ async def test_a_stop_ends_in_time_though_a_handler_swallows_its_cancellation(po
     loop = Loop(pool, [kind(stubborn)])
     await loop.start()
     await gate.entered.wait()
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(PATIENCE):
         await loop.stop(patience=0.1)
     assert [row["lease_until"] for row in await live(pool)] == [None]
     gate.opened.set()

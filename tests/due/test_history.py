@@ -4,8 +4,10 @@ import asyncio
 from datetime import date, timedelta
 from typing import Any
 
+import pytest
+
 from soonish import due
-from soonish.due import Put
+from soonish.due import Put, upkeep
 from soonish.due.queue import past
 from soonish.due.upkeep import keep_days
 from tests.support.due import KIND, Handler, ended, kind, put, transaction
@@ -89,7 +91,10 @@ async def test_rows_of_a_day_that_never_had_a_table_go_when_they_are_old(pool: A
     assert await ended(pool) == []
 
 
-async def test_an_old_day_that_somebody_reads_stays_and_no_finish_waits_for_the_reader(pool: Any) -> None:
+async def test_an_old_day_that_somebody_reads_stays_and_no_finish_waits_for_the_reader(
+    pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "DROP_WAIT", 0.01)
     old = await today(pool) - timedelta(days=91)
     await make_day(pool, old)
     async with transaction(pool) as reader:

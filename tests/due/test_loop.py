@@ -10,7 +10,22 @@ from soonish import due
 from soonish.due import Item, Lane, Late, Loop, Put, Slots
 from soonish.due.loop import loop as loop_module
 from soonish.due.loop.lane import TURN_TIMEOUT
-from tests.support.due import KIND, Gate, Handler, Watcher, ended, kind, live, now, pass_time, put, transaction, until
+from tests.support.due import (
+    KIND,
+    PATIENCE,
+    Gate,
+    Handler,
+    Nimble,
+    Watcher,
+    ended,
+    kind,
+    live,
+    now,
+    pass_time,
+    put,
+    transaction,
+    until,
+)
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
@@ -23,7 +38,7 @@ async def test_an_idle_loop_with_many_far_items_serves_what_is_due_now_at_once(p
         await put(pool, *(Put(KIND, f"far/{n}", at) for n in range(5_000)))
         assert "bell" not in watcher.wakes
         await put(pool, Put(KIND, "now"))
-        await handler.wait_for(1, seconds=2)
+        await handler.wait_for(1)
     assert handler.keys == ["now"]
     assert watcher.wakes.count("bell") >= 1
 
@@ -33,9 +48,9 @@ async def test_an_item_fires_at_its_moment_and_never_before(pool: Any) -> None:
     handler = Handler()
     async with Loop(pool, [kind(handler)]):
         await put(pool, *(Put(KIND, str(n), at + n * timedelta(milliseconds=20)) for n in range(10)))
-        await handler.wait_for(10, seconds=5)
-    assert all(0 <= item.late < 1 for item in handler.seen)
-    assert handler.keys == [str(n) for n in range(10)]
+        await handler.wait_for(10)
+    assert all(0 <= item.late < PATIENCE for item in handler.seen)
+    assert sorted(handler.keys) == [str(n) for n in range(10)]
 
 
 async def test_an_item_moved_nearer_fires_at_its_new_moment(pool: Any) -> None:
@@ -44,19 +59,22 @@ async def test_an_item_moved_nearer_fires_at_its_new_moment(pool: Any) -> None:
     async with Loop(pool, [kind(handler)]):
         await put(pool, Put(KIND, "1", at + 40 * SECOND))
         await put(pool, Put(KIND, "1", at + 0.3 * SECOND))
-        await handler.wait_for(1, seconds=5)
+        await handler.wait_for(1)
     assert handler.seen[0].due_at == at + 0.3 * SECOND
     assert handler.seen[0].late >= 0
 
 
 async def test_an_item_moved_away_does_not_fire_at_its_old_moment(pool: Any) -> None:
-    at = await now(pool)
     handler = Handler()
     async with Loop(pool, [kind(handler)]):
-        await put(pool, Put(KIND, "1", at + 0.2 * SECOND))
-        await put(pool, Put(KIND, "1", at + HOUR), Put(KIND, "2", at + 0.4 * SECOND))
-        await handler.wait_for(1, seconds=5)
-    assert handler.keys == ["2"]
+        for key, span in (("1", 0.2), ("2", 2.0), ("3", PATIENCE / 2)):
+            at = await now(pool)
+            await put(pool, Put(KIND, key, at + span * SECOND))
+            await put(pool, Put(KIND, key, at + HOUR), Put(KIND, f"after {key}", at + 1.2 * span * SECOND))
+            if await now(pool) < at + span * SECOND:  # or else it was moved too late, by a machine that is so slow
+                break
+        await until(lambda: asyncio.sleep(0, f"after {key}" in handler.keys))
+    assert key not in handler.keys
 
 
 async def test_an_item_moved_while_it_is_worked_fires_again_and_the_old_result_is_lost(pool: Any) -> None:
@@ -78,7 +96,7 @@ async def test_an_again_fires_without_any_bell(pool: Any) -> None:
     handler = Handler(due.Again(after=0.2), due.DONE)
     await put(pool, Put(KIND, "1"))
     async with Loop(pool, [kind(handler)]):
-        await handler.wait_for(2, seconds=3)
+        await handler.wait_for(2)
 
 
 async def test_a_lane_full_of_slow_items_delays_no_other_lane(pool: Any) -> None:
@@ -88,7 +106,7 @@ async def test_a_lane_full_of_slow_items_delays_no_other_lane(pool: Any) -> None
     async with Loop(pool, kinds, lanes={Lane.PEOPLE: 2, Lane.BULK: 4}) as loop:
         await gate.entered.wait()
         await put(pool, Put("test.quick", "1"))
-        await quick.wait_for(1, seconds=2)
+        await quick.wait_for(1)
         assert {state.name: state.running for state in loop.state()}["bulk"] == 4
         gate.opened.set()
 
@@ -115,7 +133,7 @@ async def test_kinds_with_slots_of_their_own_keep_to_them_and_take_none_of_the_l
     async with Loop(pool, kinds, lanes={Lane.CONTROL: 1, Lane.BULK: 1}, observer=watcher) as loop:
         await enough.wait()
         await put(pool, Put("test.quick", "1"))
-        await quick.wait_for(1, seconds=2)
+        await quick.wait_for(1)
         assert sum(state.running for state in loop.state() if state.name == "looks") == 3
         gate.set()
         await watcher.wait_until(lambda: len(watcher.fates) == 21)
@@ -134,11 +152,12 @@ async def test_unknown_kinds_stay_untouched_and_are_counted(pool: Any) -> None:
 async def test_a_lease_is_kept_while_its_handler_works(pool: Any) -> None:
     gate, watcher = Gate(), Watcher()
     await put(pool, Put(KIND, "1"))
-    async with Loop(pool, [kind(gate)], lease=0.3 * SECOND, observer=watcher):
+    async with Nimble(pool, [kind(gate)], observer=watcher) as loop:
         await gate.entered.wait()
         before = (await live(pool))[0]["lease_until"]
-        async with asyncio.timeout(5):
-            while (await live(pool))[0]["lease_until"] <= before + 0.3 * SECOND:
+        loop.extend()
+        async with asyncio.timeout(PATIENCE):
+            while (await live(pool))[0]["lease_until"] <= before:
                 await asyncio.sleep(0.02)
         gate.opened.set()
         await watcher.wait_until(lambda: watcher.fates)
@@ -148,10 +167,11 @@ async def test_a_lease_is_kept_while_its_handler_works(pool: Any) -> None:
 async def test_a_handler_whose_lease_is_lost_is_cancelled_and_writes_nothing(pool: Any) -> None:
     gate, watcher = Gate(), Watcher()
     await put(pool, Put(KIND, "1"))
-    async with Loop(pool, [kind(gate)], lease=0.3 * SECOND, observer=watcher):
+    async with Nimble(pool, [kind(gate)], observer=watcher) as loop:
         await gate.entered.wait()
         async with transaction(pool) as tx:
             await due.cancel(tx, KIND, ["1"])
+        loop.extend()
         await watcher.wait_until(lambda: watcher.late_results)
     assert gate.cancelled == 1
     assert await ended(pool) == [("1", "cancelled", "cancelled")]
@@ -162,7 +182,7 @@ async def test_an_expired_lease_is_simply_due_again_and_says_that_its_holder_van
     await put(pool, Put(KIND, "1"))
     await pool.execute("UPDATE due.due SET attempts = 1, first_at = now(), lease_until = now() + interval '0.3 s'")
     async with Loop(pool, [kind(handler)]):
-        await handler.wait_for(1, seconds=3)
+        await handler.wait_for(1)
     (item,) = handler.seen
     assert (item.interrupted, item.attempts, item.tries) == (True, 2, 2)
 
@@ -184,7 +204,7 @@ async def test_a_stop_gives_back_what_does_not_finish_and_spares_its_try(pool: A
     await put(pool, Put(KIND, "1"), Put(KIND, "2"))
     loop = Loop(pool, [kind(gate)])
     await loop.start()
-    await gate.entered.wait()
+    await gate.entered_by(2)
     await loop.stop(patience=0.1)
     assert [(row["lease_until"], row["attempts"], row["spared"]) for row in await live(pool)] == [(None, 1, 1)] * 2
     assert gate.cancelled == 2
@@ -197,7 +217,7 @@ async def test_items_put_while_it_starts_are_not_missed(pool: Any) -> None:
         handler = Handler()
         async with Loop(pool, [kind(handler)]):
             await put(pool, Put(KIND, str(turn)))
-            await handler.wait_for(1, seconds=2)
+            await handler.wait_for(1)
 
 
 async def test_a_connection_that_the_server_ends_is_replaced_and_nothing_is_missed(pool: Any) -> None:
@@ -210,10 +230,10 @@ async def test_a_connection_that_the_server_ends_is_replaced_and_nothing_is_miss
                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
         )
         await put(pool, Put(KIND, "after"))
-        await handler.wait_for(2, seconds=8)
+        await handler.wait_for(2)
         await loop.listener.wait_up()
         await put(pool, Put(KIND, "then"))
-        await handler.wait_for(3, seconds=8)
+        await handler.wait_for(3)
     assert handler.keys == ["before", "after", "then"]
     assert loop.listener.reconnects >= 1
 
@@ -226,12 +246,12 @@ async def test_a_database_that_restarts_while_idle_is_found_again_without_a_requ
         await due.install(pool)
         handler = Handler()
         async with Loop(pool, [kind(handler)]) as loop:
-            await put(pool, Put(KIND, "1", await now(pool) + 2 * SECOND))
+            await put(pool, Put(KIND, "1", await now(pool) + 0.5 * SECOND))
             await asyncio.to_thread(own_postgres.halt)
             await asyncio.to_thread(own_postgres.resume)
-            await handler.wait_for(1, seconds=15)
+            await handler.wait_for(1)
+            await until(lambda: asyncio.sleep(0, loop.listener.reconnects >= 1))
         assert handler.seen[0].late >= 0
-        assert loop.listener.reconnects >= 1
 
 
 async def test_results_that_meet_a_dead_database_are_written_when_it_is_back(own_postgres: Any) -> None:
@@ -260,7 +280,7 @@ async def test_claims_stop_while_the_gate_says_no(pool: Any) -> None:
         await asyncio.sleep(0.1)
         assert handler.seen == []
         allowed = True
-        await handler.wait_for(1, seconds=3)
+        await handler.wait_for(1)
 
 
 async def test_items_of_a_refused_workspace_are_dropped_with_the_reason(pool: Any) -> None:
@@ -319,9 +339,11 @@ async def test_a_loop_of_bulk_alone_takes_the_late_backlog_of_people(pool: Any) 
 async def test_a_loop_whose_turns_all_fail_is_silent(pool: Any, caplog: pytest.LogCaptureFixture) -> None:
     async with Loop(pool, [kind(Handler())], lanes={Lane.CONTROL: 1}) as loop:
         await pool.execute("ALTER TABLE due.due RENAME TO elsewhere")
-        loop._lanes[0].last_turn -= 100
-        loop.wake()
-        await until(lambda: asyncio.sleep(0, "due.turn_failed" in caplog.text))
+        for failures in (1, 2):  # with the first one, no turn of before is still under way
+            loop.wake()
+            await until(lambda: asyncio.sleep(0, caplog.text.count("due.turn_failed") >= failures))  # noqa: B023
+            if failures == 1:
+                loop._lanes[0].last_turn -= 100
         assert loop.state()[0].last_turn_s >= 100
         await pool.execute("ALTER TABLE due.elsewhere RENAME TO due")
         await until(lambda: asyncio.sleep(0, loop.state()[0].last_turn_s < 100))
@@ -340,7 +362,7 @@ async def test_two_loops_never_hold_one_item(pool: Any) -> None:
     first, second = Handler(), Handler()
     await put(pool, *(Put(KIND, str(n)) for n in range(1_000)))
     one, two = Loop(pool, [kind(first)]), Loop(pool, [kind(second)])
-    async with one, two, asyncio.timeout(20):
+    async with one, two, asyncio.timeout(60):
         while len(first.seen) + len(second.seen) < 1_000:
             await asyncio.sleep(0.01)
     keys = first.keys + second.keys
@@ -351,7 +373,7 @@ async def test_a_burst_far_larger_than_the_slots_is_worked_whole(pool: Any) -> N
     watcher = Watcher()
     await put(pool, *(Put(KIND, str(n)) for n in range(3_000)))
     async with Loop(pool, [kind(Handler())], lanes={Lane.CONTROL: 7}, observer=watcher):
-        await watcher.wait_until(lambda: len(watcher.fates) == 3_000, seconds=30)
+        await watcher.wait_until(lambda: len(watcher.fates) == 3_000, seconds=60)
     assert await live(pool) == []
 
 
@@ -373,7 +395,7 @@ async def test_a_handler_error_that_is_not_an_exception_does_not_end_the_loop(po
     await put(pool, Put(KIND, "1"))
     async with Loop(pool, [kind(cancels_itself), kind(handler, "test.fine")]):
         await put(pool, Put("test.fine", "1"))
-        await handler.wait_for(1, seconds=2)
+        await handler.wait_for(1)
 
 
 def test_a_turn_is_given_up_before_the_lease_of_its_items_runs_out() -> None:

@@ -8,7 +8,21 @@ from soonish import due
 from soonish.due import Lane, Late, Loop, Put
 from soonish.due.loop.work import Result
 from soonish.due.queue import go_on_resuming, pauses, pull
-from tests.support.due import KIND, Gate, Handler, Watcher, ended, kind, live, now, pass_time, put, transaction, turn
+from tests.support.due import (
+    KIND,
+    PATIENCE,
+    Gate,
+    Handler,
+    Watcher,
+    ended,
+    kind,
+    live,
+    now,
+    pass_time,
+    put,
+    transaction,
+    turn,
+)
 
 HOUR = timedelta(hours=1)
 
@@ -49,7 +63,7 @@ async def test_a_resume_waits_for_a_put_that_saw_the_pause(pool: Any) -> None:
     async with transaction(pool) as slow:
         await due.put(slow, [Put(KIND, "1")])
         resuming = asyncio.create_task(due.resume(pool, KIND))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while not await pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.02)
     assert await resuming == 1
@@ -136,7 +150,7 @@ async def test_a_late_backlog_leaves_parked_and_once_claimed_items_where_they_ar
     await due.pause(pool, "test.paused")
     await pass_time(pool, HOUR)
     async with Loop(pool, [kind(Handler(), "test.other")], lanes={Lane.PEOPLE: 1, Lane.BULK: 1}):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while (await lanes(pool))["fresh"] != Lane.BULK:
                 await asyncio.sleep(0.02)
     assert await lanes(pool) == {"fresh": 2, "claimed": 1, "parked": 11}
@@ -148,4 +162,4 @@ async def test_a_running_loop_finishes_the_resume_of_a_process_that_died(pool: A
     await due.pause(pool, KIND)
     await pool.execute("UPDATE due.due_pause SET resumed_at = now()")
     async with Loop(pool, [kind(handler)]):
-        await handler.wait_for(1, seconds=5)
+        await handler.wait_for(1)

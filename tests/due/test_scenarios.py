@@ -9,7 +9,21 @@ import pytest
 
 from soonish import due
 from soonish.due import Again, Drop, Item, Kind, Lane, Late, Loop, Put
-from tests.support.due import KIND, Gate, Handler, Watcher, ended, kind, live, now, pass_time, put, transaction, until
+from tests.support.due import (
+    KIND,
+    PATIENCE,
+    Gate,
+    Handler,
+    Watcher,
+    ended,
+    kind,
+    live,
+    now,
+    pass_time,
+    put,
+    transaction,
+    until,
+)
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
@@ -27,8 +41,8 @@ async def test_behind_very_many_far_items_one_due_now_goes_at_once(bare_url: str
         assert "bell" not in watcher.wakes
         for n in range(5):
             await put(pool, Put(KIND, str(n)))
-            await handler.wait_for(n + 1, seconds=2)
-    assert max(item.late for item in handler.seen) < 1
+            await handler.wait_for(n + 1)
+    assert max(item.late for item in handler.seen) < PATIENCE
 
 
 async def test_a_poison_item_waits_longer_and_longer_dies_and_is_retried_beside_a_neighbour_that_is_done(
@@ -117,7 +131,7 @@ async def test_a_whole_life_in_a_schema_of_its_own(bare_url: str, schema: str) -
             plan = [Put("shop.tell", "trip/1", at + HOUR), Put("shop.tell", "trip/2", at - HOUR)]
             assert await due.replan(tx, "shop.tell", "trip/", plan, schema=schema) == ((1, 0, 0), 0, ["trip/2"])
         assert await due.drain(pool, kinds, schema=schema) == 5
-        assert told == ["later", "never", "now", "paused"]
+        assert sorted(told) == ["later", "never", "now", "paused"]
         async with pool.acquire() as tx, tx.transaction():
             assert [row["key"] for row in await due.peek(tx, schema=schema)] == ["later", "trip/1"]
             assert [row["key"] for row in await due.dead(tx, schema=schema)] == ["1"]

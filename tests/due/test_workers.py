@@ -30,6 +30,11 @@ async def nothing_live(pool: Any) -> bool:
     return not await pool.fetchval("SELECT count(*) FROM due.due")
 
 
+async def leases_end(pool: Any) -> None:
+    """As if nobody had kept them for as long as they last."""
+    await pool.execute("UPDATE due.due SET lease_until = now() WHERE lease_until IS NOT NULL")
+
+
 async def counts(pool: Any) -> tuple[int, int, int]:
     """Keys handled, handlings, and terminal records."""
     row = await pool.fetchrow(
@@ -59,9 +64,10 @@ async def test_what_a_process_held_when_it_crashed_is_done_by_the_next_one(
 ) -> None:
     await pool.execute(HANDLED)
     await put(pool, *(Put(EACH, str(n)) for n in range(20)), *(Put(BATCH, str(n)) for n in range(20)))
-    assert await asyncio.to_thread(start(lease=1, slots=15, failpoints=f"{point}=exit@2").wait, 30) == 137
-    start(lease=1)
-    await until(lambda: nothing_live(pool), seconds=30)
+    assert await asyncio.to_thread(start(slots=15, failpoints=f"{point}=exit@2").wait, 60) == 137
+    await leases_end(pool)
+    start()
+    await until(lambda: nothing_live(pool), seconds=60)
     keys, handlings, records = await counts(pool)
     assert (keys, records) == (40, 40)
     assert handlings <= 40 + 15
@@ -72,13 +78,14 @@ async def test_what_a_process_held_when_it_was_paused_is_done_by_another_and_its
     pool: Any, start: Callable[..., Worker]
 ) -> None:
     await pool.execute(HANDLED)
-    frozen = start(lease=1, hold=1.5, slots=50)
+    frozen = start(hold=3, slots=50)
     await asyncio.to_thread(frozen.ready)
     await put(pool, *(Put(BATCH, str(n)) for n in range(50)))
     await until(lambda: pool.fetchval("SELECT count(*) = 50 FROM handled"))
     frozen.send(signal.SIGSTOP)
-    other = start(lease=1)
-    await until(lambda: nothing_live(pool), seconds=30)
+    await leases_end(pool)
+    other = start()
+    await until(lambda: nothing_live(pool), seconds=60)
     assert await pool.fetchval("SELECT count(*) FROM handled WHERE interrupted") == 50
     assert await pool.fetchval("SELECT count(*) FROM due.due_past WHERE attempts = 2") == 50
     frozen.send(signal.SIGCONT)

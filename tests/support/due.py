@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from soonish.due.loop.results import columns
 from soonish.due.loop.work import Result
 
 KIND = "test.thing"
-TEN_SECONDS = 10.0
+PATIENCE = 20.0  # shorter than the sleep of a loop that heard no bell
 
 
 @asynccontextmanager
@@ -36,6 +36,13 @@ async def now(pool: Any) -> datetime:
 async def live(pool: Any) -> list[Any]:
     rows: list[Any] = await pool.fetch("SELECT * FROM due.due ORDER BY id")
     return rows
+
+
+async def between(pool: Any, doing: Awaitable[object]) -> tuple[datetime, datetime]:
+    """Do it; answers two moments by the clock of the database, between which it was done."""
+    before = await now(pool)
+    await doing
+    return before, await now(pool)
 
 
 async def ended(pool: Any) -> list[tuple[str, str, str | None]]:
@@ -64,7 +71,7 @@ async def turn(
     return json.loads(head[7]), items
 
 
-async def until(condition: Callable[[], Any], seconds: float = TEN_SECONDS) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """What an asynchronous condition answers, as soon as it is true."""
     async with asyncio.timeout(seconds):
         while not (answer := await condition()):
@@ -93,7 +100,7 @@ class Handler:
     def keys(self) -> list[str]:
         return [item.key for item in self.seen]
 
-    async def wait_for(self, count: int, seconds: float = TEN_SECONDS) -> None:
+    async def wait_for(self, count: int, seconds: float = PATIENCE) -> None:
         """Until it was called so often."""
         async with asyncio.timeout(seconds), self._changed:
             await self._changed.wait_for(lambda: len(self.seen) >= count)
@@ -110,7 +117,7 @@ class Gate:
 
     async def entered_by(self, count: int) -> None:
         """Until so many items stood before it."""
-        async with asyncio.timeout(TEN_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while len(self.keys) < count:
                 self.entered.clear()
                 await self.entered.wait()
@@ -153,12 +160,23 @@ class Watcher(due.Observer):
         self.unknown_kinds = dict(kinds)
         self.told.set()
 
-    async def wait_until(self, condition: Any, seconds: float = TEN_SECONDS) -> None:
+    async def wait_until(self, condition: Any, seconds: float = PATIENCE) -> None:
         """Until the condition holds, looked at whenever something was told."""
         async with asyncio.timeout(seconds):
             while not condition():
                 self.told.clear()
                 await self.told.wait()
+
+
+class Nimble(due.Loop):
+    """A loop that looks often at what runs, and extends leases when it is told, instead of after a third of their time:
+    so that they are long enough for any machine."""
+
+    def _step(self) -> float:
+        return 0.02
+
+    def extend(self) -> None:
+        self._next_extension = 0.0
 
 
 def kind(handler: Any, name: str = KIND, **more: Any) -> Kind:
