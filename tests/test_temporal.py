@@ -32,6 +32,8 @@ from tests.support.service import environ
 ALL = Crew(
     workflows=[flows.Greeting, flows.Failing, flows.Listening, flows.Sleeping], activities=[flows.greet, flows.fail]
 )
+IN_TIME = 8.0  # less than the deadline of a call
+PATIENCE = 60.0
 CAUSE = {"kind": "test.thing", "key": "7", "id": 7}
 
 
@@ -72,19 +74,19 @@ async def engine_of(address: str, *crews: Crew, **settings: str) -> AsyncIterato
 async def engine(server: Server) -> AsyncIterator[Engine]:
     """Connected, with a worker that can do all that the tests know."""
     async with engine_of(server.address, ALL) as engine:
-        await engine.wait_up(20)
+        await engine.wait_up(PATIENCE)
         yield engine
 
 
 async def result(server: Server, workflow_id: str) -> Any:
     client = await Client.connect(server.address)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         return await client.get_workflow_handle(workflow_id).result()
 
 
 async def status(engine: Engine, workflow_id: str, wanted: str) -> None:
     """Until a workflow stands so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (found := await engine.describe(workflow_id)) is None or found.status != wanted:
             await asyncio.sleep(0.02)
 
@@ -174,7 +176,7 @@ async def test_workflows_and_activities_can_be_parted(server: Server) -> None:
     queues = {"workflow_queue": "thinking", "activity_queue": "doing"}
     thinks, does = Crew(workflows=ALL.workflows), Crew(activities=ALL.activities)
     async with engine_of(server.address, thinks, **queues) as one, engine_of(server.address, does, **queues) as other:
-        await asyncio.gather(one.wait_up(20), other.wait_up(20))
+        await asyncio.gather(one.wait_up(PATIENCE), other.wait_up(PATIENCE))
         assert await one.start_once("Greeting", "parted", "Ben")
         assert await result(server, "parted") == "hello Ben from doing"
 
@@ -182,7 +184,7 @@ async def test_workflows_and_activities_can_be_parted(server: Server) -> None:
 async def test_a_slice_has_queues_of_its_own(server: Server) -> None:
     crew = Crew(ALL.workflows, ALL.activities, slice="feeds")
     async with engine_of(server.address, crew, task_queue="mine") as engine:
-        await engine.wait_up(20)
+        await engine.wait_up(PATIENCE)
         await engine.start_once("Greeting", "of a slice", "Ben", of="feeds")
         assert await result(server, "of a slice") == "hello Ben from mine-feeds"
 
@@ -215,7 +217,7 @@ async def test_what_was_asked_wrongly_is_not_tried_again_and_what_failed_is_told
 
 async def away(engine: Engine) -> None:
     """Until it is known to be away."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while engine.up:
             await asyncio.sleep(0.02)
 
@@ -226,7 +228,7 @@ async def test_where_nobody_answers_it_says_so_at_once(server: Server) -> None:
         for ask in (engine.start_once("Greeting", "x", "Ben"), engine.signal("x", "say", CAUSE), engine.describe("x")):
             with pytest.raises(Unavailable, match="goes on by itself"):
                 await ask
-        assert monotonic() - began < 1
+        assert monotonic() - began < IN_TIME
         assert not engine.up
         with pytest.raises(TimeoutError):
             await engine.wait_up(0.05)
@@ -247,9 +249,9 @@ async def test_when_the_server_is_back_all_goes_on_without_a_restart(engine: Eng
     began = monotonic()
     with pytest.raises(Unavailable):
         await engine.signal("over the gap", "say", CAUSE, word="end")
-    assert monotonic() - began < 1
+    assert monotonic() - began < IN_TIME
     await asyncio.to_thread(server.start)
-    await engine.wait_up(20)
+    await engine.wait_up(PATIENCE)
     assert await engine.signal("over the gap", "say", CAUSE, word="end") == "sent"
     assert await result(server, "over the gap") == [{"word": "end", "cause": CAUSE}]
 
@@ -263,11 +265,11 @@ async def test_a_server_that_hangs_costs_no_more_than_the_deadline(
         began = monotonic()
         with pytest.raises(Unavailable):
             await engine.start_once("Greeting", "hanging", "Ben")
-        assert monotonic() - began < 3
+        assert monotonic() - began < IN_TIME
         assert not engine.up
     finally:
         server.tell(signal.SIGCONT)
-    await engine.wait_up(20)
+    await engine.wait_up(PATIENCE)
     await engine.start_once("Greeting", "hanging", "Ben")  # the first call may have arrived after all
     assert await result(server, "hanging") == "hello Ben from soonish-task-queue"
 
@@ -292,7 +294,7 @@ async def test_an_impatient_look_that_finds_nothing_in_time_takes_the_engine_fro
 async def test_crews_that_share_a_queue_share_a_worker(server: Server) -> None:
     crews = Crew(workflows=[flows.Greeting]), Crew(workflows=[flows.Sleeping], activities=[flows.greet])
     async with engine_of(server.address, *crews, task_queue="shared") as engine:
-        await engine.wait_up(20)
+        await engine.wait_up(PATIENCE)
         assert [sorted(hands) for hands in engine._queues().values()] == [["activities", "workflows"]]
         await engine.start_once("Greeting", "greeting-shared", "Ben")
         assert await result(server, "greeting-shared") == "hello Ben from shared"
@@ -300,10 +302,10 @@ async def test_crews_that_share_a_queue_share_a_worker(server: Server) -> None:
 
 async def test_a_process_ends_in_time_while_the_server_is_away(server: Server) -> None:
     async with engine_of(server.address, ALL) as engine:
-        await engine.wait_up(20)
+        await engine.wait_up(PATIENCE)
         await asyncio.to_thread(server.stop)
         began = monotonic()
-    assert monotonic() - began < 4
+    assert monotonic() - began < IN_TIME
     await asyncio.to_thread(server.start)
 
 
@@ -311,7 +313,7 @@ async def test_what_is_due_holds_while_the_server_is_away_and_is_done_after_its_
     server: Server, pool: asyncpg.Pool
 ) -> None:
     async with engine_of(server.address, ALL) as engine:
-        await engine.wait_up(20)
+        await engine.wait_up(PATIENCE)
 
         async def start(item: Item) -> Fate:
             await engine.start_once("Greeting", f"due-{item.key}", item.key)
@@ -325,7 +327,7 @@ async def test_what_is_due_holds_while_the_server_is_away_and_is_done_after_its_
             await put(pool, *(Put("test.start", f"{n:02}") for n in range(50)))
             await watcher.wait_until(lambda: [fate for _, fate in watcher.fates].count("held") >= 50)
             await asyncio.to_thread(server.start)
-            await watcher.wait_until(lambda: [fate for _, fate in watcher.fates].count("done") == 50, 30)
+            await watcher.wait_until(lambda: [fate for _, fate in watcher.fates].count("done") == 50, PATIENCE)
         assert sorted(await ended(pool)) == [(f"{n:02}", "done", None) for n in range(50)]
         for n in ("00", "49"):
             assert await result(server, f"due-{n}") == f"hello {n} from soonish-task-queue"

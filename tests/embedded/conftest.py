@@ -44,7 +44,7 @@ def parent_of(folder: Path) -> Iterator[Callable[..., Parent]]:
         parent.kill()
 
 
-async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Return as soon as it holds."""
     async with asyncio.timeout(seconds):
         while not condition():

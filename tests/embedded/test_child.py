@@ -38,9 +38,10 @@ class Program(Child):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits that are short, but still double."""
+    """Waits that are short, but still double, and no life that is long."""
     monkeypatch.setattr(child, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(child, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(child, "STEADY", 3600.0)
 
 
 def waits(caplog: pytest.LogCaptureFixture) -> list[float]:
@@ -63,19 +64,25 @@ async def test_one_that_dies_is_started_again_after_waits_that_double(
 
 
 async def test_one_that_lived_long_enough_is_started_again_soon(
-    tmp_path: Path, quick: None, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, quick: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(child, "STEADY", 0.0)
     async with Program(tmp_path) as program:
         for _ in range(3):
             before = program.pid
-            await asyncio.sleep(child.LONGEST_WAIT * 1.2)
             await killed(before)
             await until(lambda: program.pid not in (None, before) and program.up)  # noqa: B023
     assert waits(caplog) == [0.01] * 3
 
 
 async def test_the_waits_begin_with_half_a_second_and_end_with_thirty() -> None:
-    assert (child.FIRST_WAIT, child.LONGEST_WAIT) == (0.5, 30.0)
+    assert (child.FIRST_WAIT, child.LONGEST_WAIT, child.STEADY) == (0.5, 30.0, 30.0)
+
+
+class Polite(Program):
+    """One that ends when it is asked, and gets the time for it on any machine."""
+
+    ladder: ClassVar = ((signal.SIGINT, 60.0),)
 
 
 class Silent(Program):
@@ -91,7 +98,7 @@ async def test_one_that_dies_before_it_ever_answers_is_given_up_after_three_star
 
 
 async def test_one_that_lives_and_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "FIRST_START", 0.2)
+    monkeypatch.setattr(child, "FIRST_START", 1.0)
     silent = Silent(tmp_path, f"echo $$ > pid; exec {SLEEP}")
     with pytest.raises(NotStarted, match="does not answer"):
         async with silent:
@@ -100,7 +107,7 @@ async def test_one_that_lives_and_does_not_answer_is_ended(tmp_path: Path, monke
 
 
 async def test_at_the_end_it_is_asked_first_and_made_to_then(tmp_path: Path) -> None:
-    polite = Program(tmp_path, "trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.01; done")
+    polite = Polite(tmp_path, "trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.01; done")
     deaf = Program(tmp_path, "trap '' INT; echo up; while :; do sleep 0.01; done")
     log = tmp_path / "program.log"
     for program, words in ((polite, "up\nbye\n"), (deaf, "up\nbye\nup\n")):

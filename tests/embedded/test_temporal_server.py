@@ -134,7 +134,7 @@ async def test_a_new_start_after_a_kill_takes_over_and_a_stop_keeps_all(
         writer.close()
         pid = server.pid
         began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < 5
+    assert asyncio.get_running_loop().time() - began < 10
     assert pid
     assert not alive(pid)
     assert running_address(folder) is None

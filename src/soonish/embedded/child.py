@@ -20,6 +20,7 @@ from soonish.errors import Unavailable
 
 FIRST_WAIT: Final = 0.5  # before a dead child is started again; doubles
 LONGEST_WAIT: Final = 30.0
+STEADY: Final = 30.0  # whoever lived so long begins with the first wait again
 FIRST_START: Final = 120.0  # a database that was killed while it was busy reads its log first
 FIRST_TRIES: Final = 3
 LONGEST_LOOK: Final = 0.2  # it may be busy for minutes, and logs each of these looks
@@ -105,7 +106,7 @@ class Child(ABC):
             self._up.clear()
             if not lived and self.restarts + 1 >= FIRST_TRIES:
                 raise NotStarted(f"The {self.name} server does not start: {why}; {self._last_words()}")
-            if clock() - began > LONGEST_WAIT:
+            if clock() - began > STEADY:
                 wait = FIRST_WAIT
             self._say_death(why, wait)
             await asyncio.sleep(wait)
