@@ -118,7 +118,7 @@ async def test_without_a_budget_an_item_never_dies(pool: Any) -> None:
 
 async def test_an_error_with_a_wait_of_its_own_is_a_try_that_waits_so_long(pool: Any) -> None:
     await put(pool, Put(KIND, "1"))
-    before, after = await between(pool, due.drain(pool, [kind(Handler(Again(after=100, error="busy")))]))
+    before, _, after = await between(pool, due.drain(pool, [kind(Handler(Again(after=100, error="busy")))]))
     (row,) = await live(pool)
     assert before + 100 * SECOND <= row["wake_at"] <= after + 100 * SECOND
     assert (row["attempts"] - row["spared"], row["last_error"]) == (1, "busy")

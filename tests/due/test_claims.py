@@ -68,9 +68,7 @@ async def test_the_next_moment_is_one_that_this_loop_could_claim(pool: Any) -> N
     at = await now(pool)
     others = (Put("test.unknown", "1", at + SECOND), Put(KIND, "1", at + SECOND, lane=Lane.BULK))
     await put(pool, *others, Put(KIND, "2", at + 40 * SECOND))
-    asked = asyncio.create_task(turn(pool))
-    before, after = await between(pool, asked)
-    head, _ = asked.result()
+    before, (head, _), after = await between(pool, turn(pool))
     assert at + 40 * SECOND - after <= head["next"] * SECOND <= at + 40 * SECOND - before
 
 

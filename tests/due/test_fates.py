@@ -19,9 +19,8 @@ async def test_done_moves_the_item_into_the_past(pool: Any) -> None:
     at = await now(pool) - timedelta(seconds=2)
     await put(pool, Put(KIND, "1", at, {"a": 1}))
     handler = Handler()
-    draining = asyncio.create_task(due.drain(pool, [kind(handler)]))
-    before, after = await between(pool, draining)
-    assert draining.result() == 1
+    before, count, after = await between(pool, due.drain(pool, [kind(handler)]))
+    assert count == 1
     (item,) = handler.seen
     assert (item.kind, item.key, item.payload, item.attempts, item.tries) == (KIND, "1", {"a": 1}, 1, 1)
     assert (item.due_at, item.first, item.interrupted) == (at, True, False)
@@ -138,7 +137,7 @@ async def test_an_engine_that_is_away_holds_the_item_and_costs_no_budget(pool: A
     handler = Handler(Unavailable("Temporal is away"))
     loop = due.Loop(pool, [kind(handler, tries=1)])
     for expected in (1, 2, 4):
-        before, after = await between(pool, loop.drain())
+        before, _, after = await between(pool, loop.drain())
         (row,) = await live(pool)
         assert before <= row["wake_at"] - timedelta(seconds=expected) <= after
         await pass_time(pool, timedelta(seconds=expected))

@@ -9,7 +9,7 @@ import pytest
 from soonish import due
 from soonish.due import Again, Drop, Lane, Loop, Put
 from soonish.errors import LeaseLost, Unavailable
-from tests.support.due import KIND, Watcher, ended, kind, live, put, transaction, until
+from tests.support.due import KIND, PATIENCE, Nimble, Watcher, ended, kind, live, put, transaction, until
 
 SECOND = timedelta(seconds=1)
 
@@ -117,13 +117,15 @@ async def test_open_items_keep_their_lease_and_who_lost_them_is_cancelled(pool: 
             cancelled.set()
 
     await put(pool, Put(KIND, "a"), Put(KIND, "b"))
-    async with Loop(pool, [kind(handle, stream=True)], lease=0.3 * SECOND) as loop:
+    async with Nimble(pool, [kind(handle, stream=True)]) as loop:
         await begun.wait()
-        first = (await live(pool))[0]["lease_until"]
+        first = max(row["lease_until"] for row in await live(pool))
+        loop.extend()
         await until(lambda: _later(pool, first))
         async with transaction(pool) as tx:
             await tx.execute("UPDATE due.due SET attempts = attempts + 1, lease_until = now() + interval '1 h'")
-        async with asyncio.timeout(10):
+        loop.extend()
+        async with asyncio.timeout(PATIENCE):
             await cancelled.wait()
         assert sum(lane.running for lane in loop.state()) == 0
 

@@ -1,6 +1,5 @@
 """How any server is kept alive and ended, shown with programs of the system in its place."""
 
-import asyncio
 import logging
 import os
 import signal
@@ -82,7 +81,7 @@ async def test_the_waits_begin_with_half_a_second_and_end_with_thirty() -> None:
 class Polite(Program):
     """One that ends when it is asked, and gets the time for it on any machine."""
 
-    ladder: ClassVar = ((signal.SIGINT, 60.0),)
+    ladder: ClassVar = ((signal.SIGINT, 60.0), (signal.SIGKILL, 5.0))
 
 
 class Silent(Program):

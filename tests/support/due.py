@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,11 +38,9 @@ async def live(pool: Any) -> list[Any]:
     return rows
 
 
-async def between(pool: Any, doing: Awaitable[object]) -> tuple[datetime, datetime]:
-    """Do it; answers two moments by the clock of the database, between which it was done."""
-    before = await now(pool)
-    await doing
-    return before, await now(pool)
+async def between(pool: Any, doing: Coroutine[Any, Any, Any]) -> tuple[datetime, Any, datetime]:
+    """Do it; answers a moment before, what came of it, and a moment after, both by the clock of the database."""
+    return await now(pool), await doing, await now(pool)
 
 
 async def ended(pool: Any) -> list[tuple[str, str, str | None]]:
