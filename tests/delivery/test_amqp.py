@@ -191,10 +191,12 @@ async def test_what_is_under_way_when_the_connection_ends_is_tried_again(way: Ga
 
 
 async def test_without_the_brokers_word_nobody_knows_and_the_connection_is_trusted_no_more(way: Gate) -> None:
-    async with opened(confirm=0.2) as channel:
+    async with opened() as channel:
         await channel.send(target(way, "silent"), parcel())
         way.freeze()
+        channel._confirm, patience = 0.5, channel._confirm
         assert await channel.send(target(way, "silent"), parcel()) == Outcome("unknown", "timeout")
+        channel._confirm = patience
         assert (await channel.send(target(way, "silent"), parcel())).code == "unroutable"
     assert way.passed == 2
 

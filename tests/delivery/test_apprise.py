@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from soonish.delivery.channel import Letter, Outcome, Target
+from soonish.delivery.channels import apprise_wire
 from soonish.delivery.channels.apprise import AppriseChannel
 from soonish.delivery.egress import Guard
 from soonish.due import drain
@@ -90,10 +91,11 @@ async def test_a_receiver_can_ask_for_a_pause_and_say_why(channel: AppriseChanne
 
 
 async def test_a_receiver_that_never_answers_leaves_doubt_and_no_thread() -> None:
-    channel = AppriseChannel(Guard(LOOPBACK), 1, limit=0.5)
+    channel = AppriseChannel(Guard(LOOPBACK), 1, limit=2.0)
     async with Receiver(Reply(way="hang"), Reply(200)) as receiver:
         url = f"json://127.0.0.1:{receiver.port}/in?rto=1000&cto=1000"
         assert fate(await channel.send(to(url), LETTER)) == ("unknown", False, "timeout", None)
+        channel._limit = 60.0
         assert fate(await channel.send(to(url), LETTER)) == ("sent", False, "ok", 200)
     await channel.close()
 
@@ -120,7 +122,8 @@ async def test_nobody_there_is_tried_again(channel: AppriseChannel) -> None:
     assert fate(await channel.send(to("json://nobody.invalid/"), LETTER)) == ("failed", False, "dns", None)
 
 
-async def test_a_server_without_tls_gets_no_request(channel: AppriseChannel) -> None:
+async def test_a_server_without_tls_gets_no_request(channel: AppriseChannel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apprise_wire, "_CONNECT", 0.5)
     async with Receiver() as receiver:
         said = await channel.send(to(f"jsons://127.0.0.1:{receiver.port}/"), LETTER)
         assert not receiver.arrivals

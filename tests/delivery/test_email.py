@@ -169,7 +169,7 @@ async def test_what_the_server_says_is_kept(email: Email, post: Post) -> None:
 
 
 async def test_no_answer_in_time_after_the_mail_is_unknown_and_before_it_is_not(post: Post, port: int) -> None:
-    email = plain(port, limit=0.3)
+    email = plain(port, limit=1.0)
     post.answer("DATA", "hang")
     assert fate(await email.send(BEN, LETTER)) == ("unknown", False, "timeout", None)
     post.answer("RCPT", "hang")

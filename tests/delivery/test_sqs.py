@@ -205,15 +205,15 @@ async def test_a_redirect_is_not_followed(channel: Sqs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "wanted"),
+    ("answer", "limit", "wanted"),
     [
-        ("hang", Outcome("unknown", "timeout")),
-        ("cut", Outcome("unknown", "lost", answer="ServerDisconnectedError")),
-        ((200, "x" * 300_000), Outcome("unknown", "lost", answer="ClientPayloadError")),
+        ("hang", 2.0, Outcome("unknown", "timeout")),
+        ("cut", 60.0, Outcome("unknown", "lost", answer="ServerDisconnectedError")),
+        ((200, "x" * 300_000), 60.0, Outcome("unknown", "lost", answer="ClientPayloadError")),
     ],
 )
-async def test_without_an_answer_nobody_knows(answer: Any, wanted: Outcome) -> None:
-    assert await end(answer, limit=0.5) == wanted
+async def test_without_an_answer_nobody_knows(answer: Any, limit: float, wanted: Outcome) -> None:
+    assert await end(answer, limit=limit) == wanted
 
 
 async def test_an_answer_that_is_none_of_sqs_says_nothing() -> None:

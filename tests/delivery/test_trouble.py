@@ -14,6 +14,7 @@ from soonish.db.pool import Database
 from soonish.delivery.channel import SENT, Outcome
 from soonish.delivery.model.letters import Message, Recipient
 from soonish.delivery.outbox import Fact
+from soonish.delivery.send import sender
 from soonish.errors import Unavailable
 from soonish.vault import Vault, make_key
 from tests.support.ledger import Ledger
@@ -185,9 +186,12 @@ async def test_one_whose_record_fails_harms_no_other_that_ended_with_it(
     assert [one["delivery_id"] for one in await sending.attempts()] == [second]
 
 
-async def test_nobody_is_told_who_was_removed_while_they_stood_in_line(ledger: Ledger) -> None:
-    sending = Sending(ledger)
-    async with Receiver(Reply(delay=0.4)) as receiver:
+async def test_nobody_is_told_who_was_removed_while_they_stood_in_line(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "FRESH", 0.0)
+    sending, removed = Sending(ledger), asyncio.Event()
+    async with Receiver(Reply(after=removed)) as receiver:
         await ledger.endpoint(receiver.url, max_in_flight=1)
         for n in range(3):
             async with ledger.db.transaction(1) as tx:
@@ -195,6 +199,7 @@ async def test_nobody_is_told_who_was_removed_while_they_stood_in_line(ledger: L
         working = asyncio.create_task(sending.drain())
         await receiver.wait(1)
         await ledger.run("UPDATE endpoint SET active = false")
+        removed.set()
         await working
         assert len(receiver.arrivals) == 1
     assert sorted(await ends(ledger)) == [

@@ -249,14 +249,15 @@ async def test_the_name_is_kept_for_tls_and_for_host(tmp_path: Path) -> None:
     assert [one.headers["host"] for one in receiver.arrivals] == [f"inner.example:{receiver.port}"] * 2
 
 
-async def test_tls_at_a_door_that_does_not_speak_it() -> None:
+async def test_tls_at_a_door_that_does_not_speak_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "CONNECT", 0.5)
     async with Receiver(Reply(way="garbage")) as receiver, open_channel() as channel:
         outcome = await channel.send(target(receiver.url.replace("http:", "https:")), parcel())
     assert (outcome.result, outcome.code) in {("failed", "tls"), ("failed", "connect")}
 
 
 async def test_no_answer_after_reading_is_unknown() -> None:
-    assert await told(Reply(way="hang"), timeout=0.3) == Outcome("unknown", "timeout")
+    assert await told(Reply(way="hang"), timeout=1.0) == Outcome("unknown", "timeout")
 
 
 @pytest.mark.parametrize("way", ["cut", "garbage"])
@@ -285,15 +286,17 @@ async def test_a_body_without_end_is_left_and_its_connection_closed(
 
 
 async def test_a_late_answer_is_not_taken_for_that_of_the_next_try() -> None:
-    async with Receiver(Reply(500, delay=0.4), 200) as receiver, open_channel(timeout=0.2) as channel:
+    late = asyncio.Event()
+    async with Receiver(Reply(500, after=late), 200) as receiver, open_channel(timeout=1.0) as channel:
         assert (await channel.send(target(receiver.url), parcel())).result == "unknown"
+        late.set()
         assert (await channel.send(target(receiver.url), parcel(2))).result == "sent"
     assert receiver.connections == 2
 
 
 async def test_a_status_counts_where_the_limit_comes_in_the_middle_of_its_body() -> None:
-    assert await told(Reply(200, way="drip"), timeout=0.2) == Outcome("sent", status=200)
-    assert (await told(Reply(503, way="drip"), timeout=0.2)).code == "http_503"
+    assert await told(Reply(200, way="drip"), timeout=1.0) == Outcome("sent", status=200)
+    assert (await told(Reply(503, way="drip"), timeout=1.0)).code == "http_503"
 
 
 async def test_what_comes_before_an_answer_is_passed_over(channel: Webhook) -> None:

@@ -13,18 +13,20 @@ from typing import Final, Literal, Self, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 Way: TypeAlias = Literal["answer", "hang", "cut", "cut body", "drip", "huge", "garbage", "early", "pieces"]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """How one request is answered. `delay` is before the answer; what drips and what is huge never ends by itself."""
+    """How one request is answered. `delay` is before the answer, and `after` is what it waits for; what drips and what
+    is huge never ends by itself."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     delay: float = 0.0
+    after: asyncio.Event | None = None
     way: Way = "answer"
 
 
@@ -106,6 +108,8 @@ class Receiver:
         await self._note(await _request(reader))
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         await asyncio.sleep(reply.delay)
+        if reply.after:
+            await reply.after.wait()
         await _say(reply, writer)
         return reply.way in ("answer", "pieces")
 
