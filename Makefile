@@ -24,7 +24,7 @@ up: setup ## start everything on this machine and print a link to sign in (ARGS=
 	@exec $(BIN)/soonish up $(ARGS)
 
 test: setup-dev packages ## run all tests (ARGS="tests/due -k bell" for some of them)
-	@$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup-dev ## check style, types, imports and layout, and print the style figures
 	@$(BIN)/ruff check .

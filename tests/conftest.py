@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import itertools
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -28,6 +30,25 @@ settings.load_profile("build")
 # Who starts the tests in the background of a script starts them deaf to Ctrl-C, and every program that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+HERE = Path(__file__).parent
+# What takes longest begins first, so that at the end nobody waits long for the last.
+FIRST = ("stories/test_messages.py", "stories", "app", "cli", "delivery", "due", "test_temporal.py")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: somebody always waits, for a moment, a process or a server."""
+    return min(4, (os.cpu_count() or 1) + 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _turn(item.path))
+
+
+def _turn(path: Path) -> int:
+    return next((n for n, name in enumerate(FIRST) if (HERE / name) in (path, path.parent)), len(FIRST))
 
 
 def pytest_collection_finish() -> None:
