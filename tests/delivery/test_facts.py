@@ -3,12 +3,20 @@
 import asyncio
 import json
 import random
+from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any
 
+import asyncpg
+import pytest
+
+from soonish.access.actions.keys import new_key
 from soonish.delivery.model.facts import KERNEL, TEST
 from soonish.delivery.outbox import Fact
+from soonish.web.hub import CHECK_EVERY, LOOK_EVERY
 from tests.support.http import Client, Sent, events
 from tests.support.site import House, Site
+from tests.support.things import until
 
 STREAM = "/v1/facts/stream"
 
@@ -211,6 +219,45 @@ async def follow_in_parts(client: Client, count: int, parts: int) -> list[Sent]:
         headers = {"last_event_id": found[-1].id or ""} if found else {}
         found += await follow(client, count // parts, **headers)
     return found
+
+
+async def test_five_hundred_idle_streams_of_as_many_keys_make_at_most_five_queries_a_second(
+    product: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, asked, streams = product.app.state.hub, Counter[str](), 500
+    await state(product.acme)
+    async with product.db.transaction(product.acme.id) as tx:
+        made = [await new_key(tx, product.acme.id, f"k{n}", "read") for n in range(streams)]
+    async with AsyncExitStack() as stack:
+        opening = [stack.enter_async_context(events(product.anyone.by(one.key), STREAM)) for one in made]
+        opened = [await one for one in opening]
+        assert {(await one.rows(1))[0].type for one in opened} == {"custom.sale"}
+        _count_statements(monkeypatch, asked)
+        await hub._look()  # the first one rings for every stream, for it does not know yet where they are
+        hub._look_every, hub._check_every = LOOK_EVERY / 100, CHECK_EVERY / 100
+        await until(
+            lambda: times(asked, "fact_heads") >= 5, within=60
+        )  # each stands in line behind those who were woken
+        asked.clear()
+        await until(lambda: times(asked, "fact_heads") >= 30, within=60)
+        assert len(hub._all) == streams
+        assert times(asked, "find_token") >= 2, "the keys were looked at"
+        assert 3 * asked.total() <= 5 * LOOK_EVERY * times(asked, "fact_heads"), asked  # each with BEGIN and COMMIT
+
+
+def times(asked: Counter[str], word: str) -> int:
+    return sum(count for text, count in asked.items() if word in text)
+
+
+def _count_statements(monkeypatch: pytest.MonkeyPatch, asked: Counter[str]) -> None:
+    """Those of this process, by their text."""
+    execute = asyncpg.Connection._execute
+
+    async def counted(self: Any, query: str, *args: Any, **options: Any) -> Any:
+        asked[query] += 1
+        return await execute(self, query, *args, **options)
+
+    monkeypatch.setattr(asyncpg.Connection, "_execute", counted)
 
 
 async def test_a_cursor_of_a_fact_that_is_not_kept_any_more_begins_with_the_oldest_and_says_so(product: Site) -> None:

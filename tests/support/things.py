@@ -321,7 +321,7 @@ async def things(
         db = await Database.open(database_url)
         stack.push_async_callback(db.close, 0.5)
         await _make_table(db)
-        listener = Listener(db.connect)
+        listener, callers = Listener(db.connect), Callers(db, clock=clock)
         app = create(
             Parts(
                 settings=settings_of(database_url, folder, **settings),
@@ -330,7 +330,8 @@ async def things(
                 routes=routes,
                 templates=[templates],
                 listener=listener,
-                find_caller=Callers(db, clock=clock).find,
+                find_caller=callers.find,
+                find_ended=callers.ended,
                 heads=heads,
             )
         )

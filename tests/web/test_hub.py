@@ -1,30 +1,28 @@
 """Who is woken, when and by whom; and what makes up for a ring that nobody heard."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 
-from soonish.errors import TooMany, Unauthorized, Unavailable
+from soonish.errors import TooMany, Unavailable
 from soonish.web import hub as module
-from soonish.web.auth import Secret
+from soonish.web.auth import FindEnded, Secret
 from soonish.web.hub import Heads, Hub
 from tests.support.things import until
 
 KEY: Secret = ("key", "sk_a")
 
 
-async def anybody(secret: Secret) -> None:
-    pass
+async def nobody(_secrets: Sequence[Secret]) -> Sequence[Secret]:
+    return ()
 
 
 @asynccontextmanager
-async def running(
-    check: Callable[[Secret], Awaitable[object]] = anybody, heads: Heads | None = None, **more: float
-) -> AsyncIterator[Hub]:
+async def running(find_ended: FindEnded = nobody, heads: Heads | None = None, **more: float) -> AsyncIterator[Hub]:
     hub = Hub(
-        check, heads, look_every=0.01, check_every=more.get("check_every", 0.02), most=int(more.get("most", 1000))
+        find_ended, heads, look_every=0.01, check_every=more.get("check_every", 0.02), most=int(more.get("most", 1000))
     )
     await hub.start()
     try:
@@ -34,7 +32,7 @@ async def running(
 
 
 async def test_a_ring_wakes_those_who_follow_that_stream() -> None:
-    hub = Hub(anybody)
+    hub = Hub(nobody)
     async with hub.following(["1:a"], KEY) as first, hub.following(["1:b", "0:b"], KEY) as second:
         first.take(), second.take()
         hub.ring("0:b")
@@ -43,13 +41,13 @@ async def test_a_ring_wakes_those_who_follow_that_stream() -> None:
 
 
 async def test_who_begins_to_follow_has_not_looked_yet() -> None:
-    async with Hub(anybody).following(["1:a"], KEY) as follower:
+    async with Hub(nobody).following(["1:a"], KEY) as follower:
         assert follower.take() == {"1:a"}
         assert follower.take() == set()
 
 
 async def test_a_ring_before_the_wait_is_not_lost() -> None:
-    hub = Hub(anybody)
+    hub = Hub(nobody)
     async with hub.following(["1:a"], KEY) as follower:
         follower.take()
         hub.ring("1:a")
@@ -57,7 +55,7 @@ async def test_a_ring_before_the_wait_is_not_lost() -> None:
 
 
 async def test_after_a_lost_connection_everybody_looks() -> None:
-    hub = Hub(anybody)
+    hub = Hub(nobody)
     async with hub.following(["1:a"], KEY) as first, hub.following(["2:b"], KEY) as second:
         first.take(), second.take()
         hub.ring_all()
@@ -65,12 +63,12 @@ async def test_after_a_lost_connection_everybody_looks() -> None:
 
 
 async def test_what_rang_since_a_mark_is_known_and_all_where_the_mark_is_not() -> None:
-    hub = Hub(anybody)
+    hub = Hub(nobody)
     hub.ring("1:a")
     mark = hub.mark
     hub.ring("1:b")
     assert hub.changed_since(mark, ["1:a", "1:b"]) == {"1:b"}
-    for unknown in ("", "x", "other:1", mark + "x", mark.partition(":")[0] + ":-1", Hub(anybody).mark):
+    for unknown in ("", "x", "other:1", mark + "x", mark.partition(":")[0] + ":-1", Hub(nobody).mark):
         assert hub.changed_since(unknown, ["1:a", "1:b"]) == {"1:a", "1:b"}
     hub.ring_all()
     assert hub.changed_since(mark, ["1:a"]) == {"1:a"}, "rings may have been missed"
@@ -78,7 +76,7 @@ async def test_what_rang_since_a_mark_is_known_and_all_where_the_mark_is_not() -
 
 async def test_more_streams_than_are_remembered_count_as_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    hub = Hub(anybody)
+    hub = Hub(nobody)
     mark = hub.mark
     for stream in ("1:a", "1:b", "1:c"):
         hub.ring(stream)
@@ -116,12 +114,11 @@ async def test_nobody_follows_and_nobody_looks() -> None:
 
 
 async def test_a_secret_that_ended_ends_its_followers_alone() -> None:
-    async def check(secret: Secret) -> None:
-        if secret == KEY:
-            raise Unauthorized
+    async def find_ended(_secrets: Sequence[Secret]) -> Sequence[Secret]:
+        return [KEY]
 
     async with (
-        running(check) as hub,
+        running(find_ended) as hub,
         hub.following(["1:a"], KEY) as first,
         hub.following(["1:a"], KEY) as second,
         hub.following(["1:a"], ("key", "sk_b")) as third,
@@ -134,14 +131,14 @@ async def test_a_secret_that_ended_ends_its_followers_alone() -> None:
 async def test_while_nobody_can_be_asked_nobody_ends_and_the_next_look_asks_again() -> None:
     asked = 0
 
-    async def check(secret: Secret) -> None:
+    async def find_ended(secrets: Sequence[Secret]) -> Sequence[Secret]:
         nonlocal asked
         asked += 1
         if asked < 3:
             raise Unavailable
-        raise Unauthorized
+        return secrets
 
-    async with running(check) as hub, hub.following(["1:a"], KEY) as follower:
+    async with running(find_ended) as hub, hub.following(["1:a"], KEY) as follower:
         hub._check_every = 10  # asked again long before that
         hub._checked[KEY] -= 10
         await until(lambda: follower.ended)

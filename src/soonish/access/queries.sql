@@ -1,6 +1,10 @@
 -- name: find_token
 SELECT id, workspace_id FROM find_token(:purpose, :hash);
 
+-- name: ended
+SELECT t.purpose, t.hash FROM unnest(:purposes::text[], :hashes::bytea[]) AS t (purpose, hash)
+WHERE NOT EXISTS (SELECT FROM find_token(t.purpose, t.hash));
+
 -- name: key_caller
 -- `stale`: its last use is to be noted, which is done once a minute at most. `left`: seconds until it expires.
 SELECT k.role, w.slug, w.timezone, w.locale, extract(epoch FROM k.expires_at - now())::float8 AS left,

@@ -63,6 +63,7 @@ from soonish.people.routes import pages as people_pages
 from soonish.settings import Settings
 from soonish.temporal import Engine
 from soonish.vault import Vault
+from soonish.web.auth import Secret
 from soonish.web.server import Nav, Parts, create
 
 MONTH: Final = timedelta(days=31)
@@ -143,12 +144,14 @@ def application(process: Process, listener: Listener) -> Litestar:
     """The API and the console of all slices; `listener` is started after this."""
     process.health.listener = listener
     ops = _ops(process)
+    callers = Callers(process.db)
     people = People(vault=process.vault, hmac=process.signature, hooks=process.hooks)
     return create(
         Parts(
             settings=process.settings,
             db=process.db,
-            find_caller=Callers(process.db).find,
+            find_caller=callers.find,
+            find_ended=callers.ended,
             idempotency=Idempotency(process.vault),
             routes=_routes(),
             navigation=NAVIGATION,
@@ -194,8 +197,17 @@ def probe(process: Process) -> Litestar:
     async def nobody(_kind: str, _secret: str, _request_id: str) -> None:
         return None
 
+    async def all_of(secrets: Sequence[Secret]) -> Sequence[Secret]:
+        return secrets
+
     return create(
-        Parts(settings=process.settings, find_caller=nobody, routes=probes.routes, state={"ops": _ops(process)})
+        Parts(
+            settings=process.settings,
+            find_caller=nobody,
+            find_ended=all_of,
+            routes=probes.routes,
+            state={"ops": _ops(process)},
+        )
     )
 
 

@@ -4,7 +4,7 @@ Which keys exist is not known here: a function that looks one up is handed in.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
@@ -48,6 +48,8 @@ class Caller:
 
 FindCaller: TypeAlias = Callable[[str, str, str], Awaitable[Caller | None]]
 Secret: TypeAlias = tuple[str, str]  # ("key" or "sign_in", what was shown)
+FindEnded: TypeAlias = Callable[[Sequence[Secret]], Awaitable[Collection[Secret]]]
+"""Which of these secrets open nothing any more."""
 
 
 class Door:

@@ -13,8 +13,8 @@ from typing import Final
 
 from soonish import telemetry
 from soonish.db.listen import Listener
-from soonish.errors import SoonishError, TooMany, Unauthorized
-from soonish.web.auth import Secret
+from soonish.errors import SoonishError, TooMany
+from soonish.web.auth import FindEnded, Secret
 
 _log = logging.getLogger(__name__)
 
@@ -61,17 +61,17 @@ class Follower:
 
 
 class Hub:
-    """All followers of this process. `check(secret)` raises Unauthorized when it has ended."""
+    """All followers of this process."""
 
     def __init__(
         self,
-        check: Callable[[Secret], Awaitable[object]],
+        find_ended: FindEnded,
         heads: Heads | None = None,
         most: int = 1000,
         look_every: float = LOOK_EVERY,
         check_every: float = CHECK_EVERY,
     ) -> None:
-        self._check = check
+        self._find_ended = find_ended
         self._heads = heads
         self._most = most
         self._look_every = look_every
@@ -191,15 +191,11 @@ class Hub:
         now = asyncio.get_running_loop().time()
         open_secrets = {follower.secret for follower in self._all}
         self._checked = {secret: at for secret, at in self._checked.items() if secret in open_secrets}
-        for secret, at in tuple(self._checked.items()):
-            if now - at >= self._check_every:
-                await self._check_secret(secret)
-                self._checked[secret] = now  # where nobody could be asked, the next look asks again
-
-    async def _check_secret(self, secret: Secret) -> None:
-        try:
-            await self._check(secret)
-        except Unauthorized:
-            for follower in tuple(self._all):
-                if follower.secret == secret:
-                    follower.end()
+        over = [secret for secret, at in self._checked.items() if now - at >= self._check_every]
+        if not over:
+            return
+        ended = await self._find_ended(over)  # where nobody can be asked, the next look asks again
+        self._checked |= dict.fromkeys(over, now)
+        for follower in tuple(self._all):
+            if follower.secret in ended:
+                follower.end()

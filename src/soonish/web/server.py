@@ -19,7 +19,7 @@ from soonish.db.pool import Database
 from soonish.settings import Settings
 from soonish.web import routes, sse
 from soonish.web.answers import Reply
-from soonish.web.auth import Caller, Door, FindCaller
+from soonish.web.auth import Caller, Door, FindCaller, FindEnded
 from soonish.web.front import Front, Rules
 from soonish.web.hub import Heads, Hub
 from soonish.web.openapi import document
@@ -42,6 +42,7 @@ class Parts:
 
     settings: Settings
     find_caller: FindCaller
+    find_ended: FindEnded
     db: Database | None = None
     routes: Sequence[Any] = ()
     idempotency: Idempotency | None = None
@@ -84,7 +85,7 @@ def operations(routes: Sequence[Any]) -> list[Operation]:
 def _kit(parts: Parts) -> Kit:
     pages = Pages(parts.templates, parts.navigation, parts.health)
     door = Door(parts.find_caller, parts.settings.rate_api)
-    hub = Hub(lambda secret: door.find(secret, ""), parts.heads, parts.settings.streams)
+    hub = Hub(parts.find_ended, parts.heads, parts.settings.streams)
     described = operations([*_OWN, *parts.routes])
 
     @cache

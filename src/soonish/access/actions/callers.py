@@ -6,7 +6,7 @@ time. Unknown, revoked and expired ones, and those of a closed workspace, all lo
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from soonish.access.actions.audit import SQL
@@ -15,7 +15,7 @@ from soonish.db.pool import Database
 from soonish.db.sql import Statement
 from soonish.errors import SoonishError
 from soonish.vault import hash_token
-from soonish.web.auth import Caller, Role
+from soonish.web.auth import Caller, Role, Secret
 
 KEY_LIFE: Final = 5.0  # seconds
 MOST: Final = 10_000  # keys remembered
@@ -36,6 +36,14 @@ class Callers:
         if kind == "key":
             return await self._by_key(secret, request_id) if is_key(secret) else None
         return await self._by_sign_in(secret, request_id) if is_token(secret) else None
+
+    async def ended(self, secrets: Sequence[Secret]) -> set[Secret]:
+        """Those that open nothing any more, found by one statement however many there are; that is no use of them."""
+        hashes = [hash_token(secret) for _, secret in secrets]
+        async with self._db.transaction(0, readonly=True) as tx:
+            rows = await SQL.ended.rows(tx, purposes=[purpose for purpose, _ in secrets], hashes=hashes)
+        gone = {(row["purpose"], row["hash"]) for row in rows}
+        return {one for one, hashed in zip(secrets, hashes, strict=True) if (one[0], hashed) in gone}
 
     async def _by_key(self, key: str, request_id: str) -> Caller | None:
         hashed, now = hash_token(key), self._clock()
