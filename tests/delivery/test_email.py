@@ -168,6 +168,15 @@ async def test_what_the_server_says_is_kept(email: Email, post: Post) -> None:
     assert (await email.send(BEN, LETTER)).answer == "nobody here"
 
 
+async def test_the_mailbox_is_in_no_answer_that_is_kept(email: Email, post: Post) -> None:
+    mailbox, _, domain = BEN.address.partition("@")
+    post.answer("RCPT", f"550 5.1.1 <{mailbox.upper()}@{domain}>: {mailbox} is not here")
+    said = (await email.send(BEN, LETTER)).answer
+    assert mailbox not in said.lower() or len(mailbox) < 4
+    assert BEN.address not in said.lower()
+    assert said.startswith("5.1.1 <")
+
+
 async def test_no_answer_in_time_after_the_mail_is_unknown_and_before_it_is_not(post: Post, port: int) -> None:
     email = plain(port, limit=1.0)
     post.answer("DATA", "hang")

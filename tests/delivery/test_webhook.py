@@ -211,6 +211,17 @@ async def test_what_a_receiver_says_is_cut_and_holds_nothing_that_a_database_ref
     assert len(outcome.answer) == 500
 
 
+async def test_what_a_receiver_tells_again_of_what_it_was_told_in_confidence_is_not_kept() -> None:
+    said = b"no user canary-user, password canary-pass%40 or canary-pass@, team CANARY-TEAM, at hr" + b"." * 600
+    async with Receiver(Reply(401, body=said)) as receiver, open_channel() as channel:
+        url = receiver.url.replace("://", "://canary-user:canary-pass%40@")
+        outcome = await channel.send(target(url, headers={"X-Team": "canary-team", "X-Short": "hr"}), parcel())
+    assert outcome.answer.startswith("no user ***, password ***")
+    assert "canary" not in outcome.answer.lower()
+    assert "at hr" in outcome.answer
+    assert len(outcome.answer) == 500
+
+
 # --- when nobody answers ----------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,8 @@ A channel never retries and never raises for a refusal: it answers an `Outcome`.
 reaches every target that a user can name through the egress guard alone. Knows no ledger, no person, no database.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -13,6 +14,7 @@ Result: TypeAlias = Literal["sent", "partial", "failed", "unknown"]
 Level: TypeAlias = Literal["info", "warning", "critical"]
 
 ANSWER_LENGTH: Final = 500
+_TELLING: Final = 4  # characters from which on a word of a secret tells something
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,13 @@ def refused(code: str, answer: str = "", *, status: int | None = None) -> Outcom
 def unknown(code: str, answer: str = "", *, status: int | None = None) -> Outcome:
     """Nobody can know whether it was done."""
     return Outcome("unknown", code, status=status, answer=answer[:ANSWER_LENGTH])
+
+
+def hushed(answer: str, words: Iterable[str]) -> str:
+    """What the other side said, without the words that were told it in confidence; to be cut after this."""
+    for word in sorted({word for word in words if len(word) >= _TELLING}, key=len, reverse=True):
+        answer = re.sub(re.escape(word), "***", answer, flags=re.IGNORECASE)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import aiosmtplib
 from aiosmtplib.errors import SMTPException, SMTPResponseException
 
 from soonish.clock import utc_now
-from soonish.delivery.channel import SENT, Letter, Outcome, Target, failed, refused, unknown
+from soonish.delivery.channel import SENT, Letter, Outcome, Target, failed, hushed, refused, unknown
 from soonish.settings import Settings
 
 LIMIT: Final = 30.0  # seconds for one mail, connecting included
@@ -119,7 +119,7 @@ class Email:
             async with asyncio.timeout(self._limit), self._connected(step) as client:
                 return await _hand_over(client, parseaddr(self._server.sender)[1], mailbox, mail, step)
         except SMTPResponseException as error:
-            return _answered(error, step)
+            return _answered(error, mailbox, step)
         except TimeoutError:
             return _lost(step, "timeout")
         except (SMTPException, OSError) as error:
@@ -216,14 +216,16 @@ async def _write(client: aiosmtplib.SMTP, mail: bytes, step: _Step) -> Outcome:
     return SENT
 
 
-def _answered(error: SMTPResponseException, step: _Step) -> Outcome:
+def _answered(error: SMTPResponseException, mailbox: str, step: _Step) -> Outcome:
     """The server said no. Only what it says of this mail is for good: the rest is the operator's to mend."""
     if not 400 <= error.code <= 599:
         return _lost(step, "bad_answer")
     of_this_mail = step.name in ("sender", "recipient", "data")
     say = refused if of_this_mail and error.code >= 500 else failed
     code = step.name if step.name in _OPERATORS else f"smtp_{error.code}"
-    return say(code, error.message.encode("utf-8", "replace").decode(), status=error.code)
+    # Whom it was for stays sealed with the address.
+    said = hushed(error.message.encode("utf-8", "replace").decode(), [mailbox, mailbox.rpartition("@")[0]])
+    return say(code, said, status=error.code)
 
 
 def _lost(step: _Step, code: str) -> Outcome:

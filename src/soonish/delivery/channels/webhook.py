@@ -12,6 +12,7 @@ import os
 import re
 import ssl
 from base64 import b64encode
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from aiohttp.http import HttpProcessingError, RawResponseMessage
 from multidict import CIMultiDict
 from yarl import URL
 
-from soonish.delivery.channel import ANSWER_LENGTH, Outcome, Parcel, Target, failed, refused, unknown
+from soonish.delivery.channel import ANSWER_LENGTH, Outcome, Parcel, Target, failed, hushed, refused, unknown
 from soonish.delivery.egress import CONNECT, Guard
 from soonish.delivery.model.webhooks import pause, reserved_header, signature
 from soonish.errors import DeliveryFailed, Invalid
@@ -44,6 +45,7 @@ class _Way(NamedTuple):
 
     request: ClientRequest  # names the connection that is wanted; it is never sent
     head: bytes
+    secrets: Sequence[str]  # what of it no answer may tell again
 
 
 class Webhook:
@@ -74,14 +76,14 @@ class Webhook:
             return failed("connect", _reason(error))
         except ValueError:  # what was stored makes no request at all
             return refused("bad_request")
-        return await self._posted(connection, way.head + _rest(target, what), what, ends)
+        return await self._posted(connection, way, way.head + _rest(target, what), what, ends)
 
     async def close(self) -> None:
         if self._connector:
             await self._connector.close()
             self._connector = None
 
-    async def _posted(self, connection: Connection, request: bytes, what: Parcel, ends: float) -> Outcome:
+    async def _posted(self, connection: Connection, way: _Way, request: bytes, what: Parcel, ends: float) -> Outcome:
         """From here on something may have arrived."""
         try:
             async with asyncio.timeout_at(ends):
@@ -89,7 +91,7 @@ class Webhook:
             sent = _SENT.get(message.code)
             answer = "" if sent and body.is_eof() else await _read(body, ends)
             connection.release()  # which closes it, unless the answer was read to its end
-            return sent or self._unsent(message, answer, what)
+            return sent or self._unsent(message, hushed(answer, way.secrets), what)
         except TimeoutError:
             return unknown("timeout")
         except (ClientError, HttpProcessingError, OSError, RuntimeError):  # uvloop: RuntimeError, when it is closed
@@ -116,7 +118,9 @@ class Webhook:
         url = URL(target.address)
         if len(self._ways) >= _KEPT:
             self._ways.clear()
-        way = _Way(ClientRequest("POST", url.with_user(None)), self._head(url, target.config.get("headers") or {}))
+        own = target.config.get("headers") or {}
+        secrets = [url.user, url.raw_user, url.password, url.raw_password, *own.values()]
+        way = _Way(ClientRequest("POST", url.with_user(None)), self._head(url, own), list(filter(None, secrets)))
         self._ways[target.id, target.version, target.address] = way
         return way
 
@@ -164,7 +168,7 @@ async def _read(body: StreamReader, ends: float) -> str:
         async with asyncio.timeout_at(min(ends, patience)):
             while len(kept) < READ and (chunk := await body.readany()):
                 kept += chunk
-    return kept[: 4 * ANSWER_LENGTH].decode("utf-8", "replace").replace("\0", "")[:ANSWER_LENGTH]
+    return kept[: 8 * ANSWER_LENGTH].decode("utf-8", "replace").replace("\0", "")
 
 
 def _reason(error: Exception) -> str:

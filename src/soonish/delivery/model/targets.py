@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from soonish.delivery.channel import Letter
+from soonish.delivery.channel import Letter, hushed
 from soonish.errors import Invalid
 
 LENGTH: Final = 2_000
@@ -130,6 +130,4 @@ def masked(answer: str, url: str) -> str:
     """What a service answered, without the words of its URL: they are tokens, or lead to somebody."""
     said = re.split(r"[/?#&=@:,;]+", url.partition("://")[2])
     words = {form for word in said for form in (word, unquote(word)) if len(form) >= _TELLING}
-    for word in sorted(words, key=len, reverse=True):
-        answer = answer.replace(word, "***")
-    return answer
+    return hushed(answer, words)
