@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import asyncpg
@@ -13,8 +14,10 @@ from soonish import failpoints
 from soonish.db.pool import Database
 from soonish.delivery.channel import SENT, Outcome
 from soonish.delivery.model.letters import Message, Recipient
-from soonish.delivery.outbox import Fact
+from soonish.delivery.on_due import kinds
+from soonish.delivery.outbox import SEND, Fact
 from soonish.delivery.send import sender
+from soonish.due import Loop
 from soonish.errors import Unavailable
 from soonish.vault import Vault, make_key
 from tests.support.ledger import Ledger
@@ -206,6 +209,132 @@ async def test_nobody_is_told_who_was_removed_while_they_stood_in_line(
         ("sent", None), ("skipped", "endpoint_inactive"), ("skipped", "endpoint_inactive"),
     ]  # fmt: skip
     await sending.close()
+
+
+LOST = "UPDATE due.due SET lease_until = now() - interval '1 s' WHERE lease_until IS NOT NULL"
+"""The lease of whoever holds something runs out."""
+
+
+class Slow(Scripted):
+    """Ends when it is let go, unless it is cut short before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def send(self, *args: Any) -> Outcome:
+        self.begun.set()
+        await self.go.wait()
+        return await super().send(*args)
+
+
+async def test_what_a_vanished_holder_tried_stays_marked_while_nothing_can_be_read(ledger: Ledger, ben: int) -> None:
+    channel = Scripted()
+    sending = Sending(ledger, channels={"apprise": channel})
+    await tell(ledger, ben)
+    await ledger.run("UPDATE due.due SET attempts = 1, lease_until = now() - interval '1 s', first_at = now()")
+    loader, away = sending.sender._loader, [Unavailable("away")]
+    real = loader.cases
+
+    async def cases(*args: Any) -> Any:
+        if away:
+            raise away.pop()
+        return await real(*args)
+
+    loader.cases = cases  # type: ignore[method-assign, assignment]
+    await sending.drain()
+    await sending.later(seconds=5)
+    await ledger.run(LOST)
+    await sending.drain()
+    assert [(one["outcome"], one["code"]) for one in await sending.attempts()] == [("unknown", "interrupted")]
+    assert channel.asked == 0
+    await sending.later(minutes=3)
+    assert [one["repeat"] for one in await sending.attempts()] == [False, True]
+
+
+async def test_it_stays_marked_also_where_no_key_opens_its_target(ledger: Ledger) -> None:
+    ann, mine = await ledger.person("Ann"), ledger.vault
+    ledger.vault = Vault.from_setting(make_key())
+    await ledger.address(ann, "phone", "apprise", target="json://127.0.0.1/")
+    ledger.vault = mine
+    sending = Sending(ledger, channels={"apprise": Scripted()})
+    await tell(ledger, ann)
+    await ledger.run("UPDATE due.due SET attempts = 1, lease_until = now() - interval '1 s', first_at = now()")
+    await sending.drain()
+    assert [one["code"] for one in await sending.attempts()] == ["interrupted"]
+
+
+async def test_a_try_that_a_stop_cuts_short_is_on_record_and_made_again_by_the_rules_of_doubt(
+    ledger: Ledger, ben: int
+) -> None:
+    channel = Slow()
+    sending = Sending(ledger, channels={"apprise": channel})
+    await tell(ledger, ben)
+    async with asyncio.timeout(30):
+        loop = Loop(ledger.db.loops, [sending.kind])
+        await loop.start()
+        await channel.begun.wait()
+        await loop.stop(patience=0.1)
+    assert [(one["outcome"], one["code"]) for one in await sending.attempts()] == [("unknown", "interrupted")]
+    channel.go.set()
+    await sending.drain()
+    assert channel.asked == 0
+    await sending.later(minutes=3)
+    assert [(one["outcome"], one["repeat"]) for one in await sending.attempts()][1:] == [("sent", True)]
+
+
+async def test_a_channel_that_cancels_itself_keeps_nobody_waiting(ledger: Ledger, ben: int) -> None:
+    sending = Sending(ledger, channels={"apprise": Scripted(asyncio.CancelledError())})
+    await tell(ledger, ben)
+    async with asyncio.timeout(30):
+        await sending.drain()
+    assert [one["outcome"] for one in await sending.attempts()] == ["unknown"]
+
+
+async def test_a_try_that_cannot_be_recorded_is_not_made_again_as_if_it_had_not_been(
+    ledger: Ledger, ben: int, database_url: str
+) -> None:
+    channel = Scripted()
+    sending = Sending(ledger, channels={"apprise": channel})
+    await tell(ledger, ben)
+    owner = await asyncpg.connect(database_url)
+    await owner.execute("ALTER TABLE attempt ADD CONSTRAINT never CHECK (outcome <> 'sent')")
+    await sending.drain()
+    await sending.later(minutes=1)
+    assert channel.asked == 1
+    await owner.execute("ALTER TABLE attempt DROP CONSTRAINT never")
+    await owner.close()
+    await ledger.run(LOST)
+    await sending.drain()
+    assert [one["code"] for one in await sending.attempts()] == ["interrupted"]
+    assert channel.asked == 1
+
+
+async def test_what_was_sent_waits_longer_for_its_record_than_any_handler_may_run(
+    ledger: Ledger, ben: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel, away, asked = Scripted(), asyncio.Event(), asyncio.Event()
+    sending = Sending(ledger, channels={"apprise": channel})
+    recorder = sending.sender._recorder
+    real = recorder._commit
+
+    async def commit(*args: Any) -> set[int]:
+        asked.set()
+        if not away.is_set():
+            raise Unavailable("away")
+        return await real(*args)
+
+    recorder._commit = commit  # type: ignore[method-assign, assignment]
+    [kind] = [one for one in kinds(ledger.db, ledger.outbox, sending.sender) if one.name == SEND]
+    await tell(ledger, ben)
+    async with asyncio.timeout(30), Loop(ledger.db.loops, [kind]) as loop:
+        await asked.wait()
+        with monkeypatch.context() as later:
+            later.setattr("soonish.due.loop.loop.monotonic", lambda: monotonic() + 3600)
+            loop._end_overlong()
+        away.set()
+    assert await ends(ledger) == [("sent", None)]
+    assert channel.asked == 1
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 Knows who is told and what is put next; how a try is made stands in send.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -22,13 +22,16 @@ from soonish.due.model import Again, Fate, Item, Kind, Lane, Late
 MESSAGE: Final = "delivery.message"
 REPLAY: Final = "delivery.replay"
 REPLAYED: Final = 1_000  # deliveries of one pass
+WRITTEN: Final = timedelta(
+    days=7
+)  # a channel bounds its tries; what was tried waits longer for a database that is away
 AT_ONCE: Final = Again(after=0)
 
 
 def kinds(db: Database, outbox: Outbox, sender: Sender) -> list[Kind]:
     """What this slice does when its items come due; the ladder of a delivery decides how often it is tried."""
     return [
-        Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None, stream=True, on_revive=revive),
+        Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None, run_limit=WRITTEN, stream=True, on_revive=revive),
         Kind(MESSAGE, partial(tell, db, outbox), Lane.CONTROL, Late.send()),
         Kind(REPLAY, partial(replay, db), Lane.BULK, Late.send(), tries=None),
         Kind(WITHDRAW, partial(withdraw, db), Lane.CONTROL, Late.send(), tries=None),

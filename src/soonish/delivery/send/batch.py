@@ -6,10 +6,13 @@ Knows their items, the tasks of their tries and who is told of their ends; not h
 import asyncio
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from soonish.delivery.send.record import Tell
 from soonish.due.model import Ends, Item
+from soonish.errors import LeaseLost
+
+CUT: Final = 1.5  # seconds to write down what was cut short; the loop gives its handlers two before it lets go of items
 
 
 class Batch:
@@ -20,15 +23,19 @@ class Batch:
         self.workspace_id = items[0].workspace_id
         self._tell = tell
         self._left = {item.id for item in items}
-        self._over = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def end(self, ends: Ends) -> None:
         """Some of them ended."""
         self._left.difference_update([item.id for item, _ in ends])
         self._tell(ends)
-        if not self._left:
-            self._over.set()
+        if not self._left and not self._over.done():
+            self._over.set_result(None)
+
+    def fail(self, items: Sequence[Item], error: Exception) -> None:
+        """They could not be judged. Where a holder vanished, the lease stays and runs out: it is the mark of a try."""
+        self.end([(item, LeaseLost() if item.interrupted else error) for item in items])
 
     def left(self) -> list[Item]:
         """Those that have not ended."""
@@ -42,13 +49,18 @@ class Batch:
 
     async def over(self) -> None:
         """Wait for the last one."""
-        await self._over.wait()
+        await asyncio.wait([self._over])
 
-    def cancel(self) -> None:
+    async def cut(self) -> None:
+        """End what is under way. A try that was cut short may have been made, and is written down if that is soon."""
         for task in self._tasks:
             task.cancel()
+        if self._tasks:
+            await asyncio.wait([self._over], timeout=CUT)
 
     def _gone(self, item: Item, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            self.end([(item, error)])
+        if task.cancelled():
+            self.fail([item], RuntimeError("it was cut short"))
+        elif isinstance(error := task.exception(), Exception):
+            self.fail([item], error)

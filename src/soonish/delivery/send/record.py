@@ -134,7 +134,7 @@ class Recorder:
         else:
             ((entry, tell),) = asked
             _log.error("delivery.unrecorded delivery=%d error=%s", entry.case.row["id"], type(error).__name__)
-            tell([(entry.item, error)])
+            tell([(entry.item, LeaseLost() if entry.tried else error)])  # the lease that runs out tells of the try
 
     async def _commit(self, workspace_id: int, entries: Sequence[Entry]) -> set[int]:
         """Write them; answers the items that went to somebody else, of which nothing is written."""

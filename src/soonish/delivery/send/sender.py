@@ -4,6 +4,7 @@ A second run is harmless: what is no longer pending is left alone, and whoever c
 writes down that its try may have been made. Order between deliveries is not promised.
 """
 
+import asyncio
 import json
 import logging
 import random
@@ -85,7 +86,7 @@ class Sender:
             await self._begin_all(batch)
             await batch.over()
         finally:
-            batch.cancel()
+            await batch.cut()
 
     async def close(self) -> None:
         for channel in self._channels.values():
@@ -97,11 +98,10 @@ class Sender:
         """All at once; where that fails by one of them, one by one, so that it harms no other."""
         try:
             await self._begin(batch.items, batch)
-        except Unavailable:
-            raise
         except Exception as error:
-            if len(batch.items) == 1:
-                raise
+            if isinstance(error, Unavailable) or len(batch.items) == 1:
+                batch.fail(batch.left(), error)
+                return
             _log.warning("delivery.batch_failed deliveries=%d error=%s", len(batch.items), type(error).__name__)
             for item in batch.left():
                 batch.spawn(item, self._begin([item], batch))
@@ -125,12 +125,12 @@ class Sender:
         """Whether it may be tried now, by what the ledger says; what keeps it is written down."""
         if case is None or case.row["state"] != "pending":
             batch.end([(item, DONE)])
+        elif item.interrupted:  # before all else: who holds it now ends the lease that tells of it
+            self._record(case, item, Try(INTERRUPTED, case.now(), case.now()), batch)
         elif case.shut:
             batch.end([(item, case.shut)])
         elif case.torn:
             batch.end([(item, Again(after=0))])
-        elif item.interrupted:
-            self._record(case, item, Try(INTERRUPTED, case.now(), case.now()), batch)
         elif found := before(case.row, case.quiet_until):
             at = found.at if isinstance(found, Hold) else None
             state = "pending" if isinstance(found, Hold) else found.state
@@ -226,6 +226,8 @@ class Sender:
             return await channel.send(case.target, what)  # within the limits of the channel
         except DeliveryFailed as error:
             return Outcome("failed", error.code, permanent=error.permanent, answer=error.message[:500])
+        except asyncio.CancelledError:  # at a stop, or by the channel's own doing: either way it may have been made
+            return INTERRUPTED
         except Exception as error:
             _log.exception("delivery.raised delivery=%d channel=%s", case.row["id"], case.row["channel"])
             return unknown("error", type(error).__name__)
