@@ -291,6 +291,15 @@ async def test_a_channel_that_cancels_itself_keeps_nobody_waiting(ledger: Ledger
     assert [one["outcome"] for one in await sending.attempts()] == ["unknown"]
 
 
+@pytest.mark.parametrize("answer", ["no\0thing", "half \ud800 a character"])
+async def test_an_answer_that_no_table_can_keep_is_kept_without_that(ledger: Ledger, ben: int, answer: str) -> None:
+    sending = Sending(ledger, channels={"apprise": Scripted(Outcome("failed", "http_500", answer=answer))})
+    await tell(ledger, ben)
+    await sending.drain()
+    [attempt] = await sending.attempts()
+    assert attempt["answer"] in ("nothing", "half ? a character")
+
+
 async def test_a_try_that_cannot_be_recorded_is_not_made_again_as_if_it_had_not_been(
     ledger: Ledger, ben: int, database_url: str
 ) -> None:

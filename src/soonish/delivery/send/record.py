@@ -15,13 +15,13 @@ from typing import Any, Final, TypeAlias
 from soonish import failpoints, telemetry
 from soonish.db.again import run_again
 from soonish.db.pool import Database, Tx
-from soonish.delivery.channel import Outcome
+from soonish.delivery.channel import ANSWER_LENGTH, Outcome
 from soonish.delivery.model.health import Health, Limits, Tried, after_tries
 from soonish.delivery.model.tries import Step, redirected
 from soonish.delivery.outbox import SEND, Fact, Outbox
 from soonish.delivery.send.load import SQL, Case
 from soonish.due import queue
-from soonish.due.model import SETTLED, Ends, Fate, Item, Settled
+from soonish.due.model import SETTLED, Ends, Fate, Item, Settled, storable
 from soonish.errors import LeaseLost, Unavailable
 from soonish.web.sse import name
 
@@ -247,13 +247,18 @@ def _columns(entries: Sequence[Entry]) -> dict[str, Any]:
         "repeats": [one and one.repeat for one in tries],
         "codes": [one and one.outcome.code for one in tries],
         "statuses": [one and one.outcome.status for one in tries],
-        "answers": [one and (one.outcome.answer and telemetry.redact(one.outcome.answer)[:500]) for one in tries],
+        "answers": [one and (one.outcome.answer and _answer(one.outcome.answer)) for one in tries],
         "starts": [one and one.started_at for one in tries],
         "ends": [one and one.ended_at for one in tries],
         "latencies": [one and _latency(one) for one in tries],
         "doubts": [row["doubts"] + bool(one and one.outcome.result == "unknown") for row, one in both],
         "redirects": [_redirects(row, one) for row, one in both],
     }
+
+
+def _answer(text: str) -> str:
+    """What the other side said, as it may be told and as the table can keep it."""
+    return storable(telemetry.redact(text))[:ANSWER_LENGTH]
 
 
 def _redirects(row: Mapping[str, Any], tried: Try | None) -> int:
