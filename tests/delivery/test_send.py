@@ -15,7 +15,7 @@ from soonish.delivery.send.sender import Pace
 from tests.support.due import between
 from tests.support.ledger import Ledger
 from tests.support.receiver import Receiver, Reply
-from tests.support.sending import LADDERS, Sending
+from tests.support.sending import Sending
 
 DOORS = Message(title="Doors open", body="Hello {{name}}")
 HOUR = timedelta(hours=1)
@@ -391,12 +391,3 @@ async def test_an_address_is_told_no_faster_than_its_rate_after_a_burst(ledger: 
     assert all(timedelta(seconds=90) < gap < timedelta(seconds=110) for gap in gaps)
     await sending.later(seconds=1000)
     assert Fast.seen == 25
-
-
-async def test_a_channel_that_is_not_set_up_fails_for_good_and_says_so(ledger: Ledger, sending: Sending) -> None:
-    ben = await ledger.person()
-    await ledger.address(ben, kind="email", target="ben@example.org")
-    await tell(ledger, Recipient(ben))
-    await sending.drain()
-    assert (await one_delivery(ledger))["reason"] == "no_channel"
-    assert LADDERS.people[0] == 0

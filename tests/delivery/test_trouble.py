@@ -370,3 +370,9 @@ async def test_a_death_of_a_message_to_a_person_is_told_as_a_fact_too(ledger: Le
         await sending.later(hours=1)
     types = [row["type"] for row in await ledger.rows("SELECT type FROM fact ORDER BY type")]
     assert types == ["delivery.failed", "due.dead"]
+
+
+async def test_a_channel_that_is_not_set_up_fails_for_good_and_says_so(ledger: Ledger, ben: int) -> None:
+    await tell(ledger, ben)
+    await Sending(ledger).drain()
+    assert await ends(ledger) == [("failed", "no_channel")]
