@@ -1,4 +1,4 @@
-"""Rows of events as values. Knows the columns and the order of locks: event_defaults, event, subscription, broadcast."""
+"""Rows of events as values. Knows the columns, and the order of locks: defaults, event, subscription, broadcast."""
 
 from typing import Final
 

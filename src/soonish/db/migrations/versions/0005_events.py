@@ -190,7 +190,7 @@ CREATE TABLE subscription_request (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   workspace_id bigint NOT NULL,
   event_id bigint NOT NULL,
-  email bytea NOT NULL,                             -- encrypted
+  email bytea,                                      -- encrypted; blanked when it is over, while the print counts on
   email_print bytea NOT NULL,                       -- an HMAC, so that mails to one mailbox can be counted
   name text CHECK (char_length(name) BETWEEN 1 AND 201),
   reminder_offsets int[] CHECK (cardinality(reminder_offsets) <= 20),
