@@ -134,15 +134,12 @@ def _rule(zone: ZoneInfo, at: datetime) -> tuple[timedelta, str, bool]:
 
 
 def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """The second from which on the later rule holds."""
+    """The second from which on the later rule holds; both moments are whole seconds."""
     rule = _rule(zone, before)
     while after - before > _SECOND:
-        middle = before + (after - before) // 2
-        middle = middle.replace(microsecond=0)
-        if middle <= before:
-            break
+        middle = before + (after - before) // 2 // _SECOND * _SECOND
         before, after = (middle, after) if _rule(zone, middle) == rule else (before, middle)
-    return after.replace(microsecond=0)
+    return after
 
 
 def _shift(zone: ZoneInfo, at: datetime) -> Shift:

@@ -4,7 +4,7 @@ Knows no audience and no channel. What others wrote (names, places, notes) is ta
 header or a calendar file of it escapes it there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -166,7 +166,7 @@ def _was(event: Event, change: Mapping[str, Any]) -> str:
 
 
 # What is said of each field that subscribers see, in this order.
-_LINES: Final = {
+_LINES: Final[dict[str, Callable[[Event, Mapping[str, Any]], str]]] = {
     "name": lambda _, change: f"Name: {change['new']}",
     "start_date": lambda event, change: f"Start time: {_was(event, change)}",
     "end_date": lambda event, change: f"End time: {_was(event, change)}",
