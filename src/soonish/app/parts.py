@@ -60,7 +60,7 @@ from soonish.people.routes import api as people_api
 from soonish.people.routes import confirm as people_confirm
 from soonish.people.routes import pages as people_pages
 from soonish.settings import Settings
-from soonish.temporal import Engine
+from soonish.temporal.engine import Engine
 from soonish.vault import Vault
 from soonish.web.server import Nav, Parts, create
 
