@@ -29,12 +29,13 @@ from soonish.delivery.send.load import Loader
 from soonish.delivery.send.record import Recorder
 from soonish.delivery.send.sender import Links, Pace, Sender
 from soonish.events.model import links as event_links
+from soonish.events.model.facts import FACT_TYPES as EVENT_TYPES
 from soonish.people.actions.confirmation import confirmation_url
 from soonish.people.actions.hooks import Hooks
 from soonish.settings import Settings
 from soonish.vault import Vault
 
-TYPES: Final = FactTypes()
+TYPES: Final = FactTypes(EVENT_TYPES)
 WARM_AFTER: Final = 3.0  # seconds
 LADDERS: Final = ("people", "short", "long", "broker")
 

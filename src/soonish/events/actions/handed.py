@@ -14,7 +14,7 @@ from soonish.vault import Hmac, Vault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """The outbox, the people, what seals and signs, where browsers reach this program, and what the operator decided."""
+    """The outbox, people, what seals and signs, where browsers reach this program, and what the operator decided."""
 
     outbox: Outbox
     people: People

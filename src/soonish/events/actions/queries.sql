@@ -209,6 +209,10 @@ ORDER BY s.id LIMIT :k;
 -- What somebody is subscribed to, in the order in which events are locked.
 SELECT s.event_id, s.id FROM subscription s WHERE s.person_id = :person_id AND s.state = 'active' ORDER BY s.event_id;
 
+-- name: all_of_person
+SELECT s.id, s.event_id, e.name AS event, s.state, s.source, s.reminder_offsets, s.activated_at, s.removed_at, s.removed_by
+FROM subscription s JOIN event e ON e.id = s.event_id WHERE s.person_id = :person_id ORDER BY s.id;
+
 -- name: told_reminders
 -- What the ledger has of the reminders of one person under these causes: the best end of several addresses.
 SELECT DISTINCT ON (d.cause) d.cause, d.state, d.reason FROM delivery d
@@ -351,8 +355,18 @@ ORDER BY s.id LIMIT :k;
 -- name: to_replan
 SELECT e.id FROM event e
 WHERE e.state = ANY(ARRAY['scheduled', 'live']) AND e.effective_end_date > now() AND e.id > :after
-  AND (e.reminder_offsets IS NULL OR e.reminder_engine <> :engine)
+  AND (e.reminder_engine <> :engine OR (:default::boolean AND e.reminder_offsets IS NULL))
 ORDER BY e.id LIMIT :k;
+
+-- name: replan_event
+-- No new version: nothing of it changed for whoever looks at it.
+UPDATE event e
+SET reminder_engine = :engine, planned_at = CASE WHEN :anew::boolean THEN now() ELSE e.planned_at END
+WHERE e.id = :id
+RETURNING e.*, now() AS read_at;
+
+-- name: each_workspace
+SELECT w.id FROM each_workspace() w (id);
 
 -- === mailboxes that ask to be told
 

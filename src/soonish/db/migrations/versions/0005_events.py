@@ -201,6 +201,7 @@ CREATE TABLE subscription_request (
   created_at timestamptz NOT NULL DEFAULT now(),
   FOREIGN KEY (workspace_id, event_id) REFERENCES event (workspace_id, id) ON DELETE CASCADE
 );
+CREATE INDEX address_print ON address (workspace_id, target_print);   -- whose mailbox asks
 CREATE INDEX subscription_request_print ON subscription_request (email_print, id);
 CREATE INDEX subscription_request_event ON subscription_request (event_id, id);
 CREATE TABLE event_defaults (
