@@ -7,11 +7,12 @@ from soonish.app.installation import Signature
 from soonish.db.pool import Database
 from soonish.delivery.outbox import Outbox
 from soonish.due import Kind
+from soonish.events.actions import joining
 from soonish.events.actions.handed import Events
 from soonish.events.actions.looking import export
 from soonish.events.actions.subscriptions import Leavers
 from soonish.events.model.terms import Terms
-from soonish.events.on_due import announce, live, reminder, replan, snooze
+from soonish.events.on_due import announce, join, live, reminder, replan, snooze
 from soonish.people.actions.hooks import Hooks, People
 from soonish.settings import Settings
 from soonish.vault import Vault
@@ -38,6 +39,7 @@ def with_events(events: Events) -> tuple[Events, Hooks]:
     after = replace(
         before,
         on_erased=[*before.on_erased, Leavers(events).erased],
+        erasers=[*before.erasers, joining.erase],
         export=[*before.export, export],
     )
     return replace(events, people=replace(events.people, hooks=after)), after
@@ -51,6 +53,7 @@ def kinds(db: Database, events: Events) -> list[Kind]:
         announce.kind(db),
         live.kind(db),
         replan.kind(db, events),
+        *join.kinds(db, events),
     ]
 
 

@@ -5,10 +5,9 @@ A link is a signed token of one purpose, without end, and stored nowhere. Pure: 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from soonish.events.model.events import Event
-from soonish.vault import Hmac
 
 PAGE: Final = "event_page"
 JOIN: Final = "event_join"
@@ -20,11 +19,17 @@ CAUSES: Final = "event/"
 SUFFIX: Final = ".ics"
 
 
+class Signer(Protocol):
+    """What signs tokens."""
+
+    def token(self, purpose: str, workspace_id: int, *ids: int | str, version: int = 1) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Links:
     """What makes the links of one installation."""
 
-    hmac: Hmac
+    hmac: Signer
     public_url: str
 
     def page(self, workspace_id: int, event_id: int, generation: int) -> str:
@@ -55,7 +60,8 @@ def merge_of(event: Event, subscription_id: int | None = None) -> dict[str, Any]
 
 def links_of(links: Links, row: Mapping[str, Any], merge: Mapping[str, Any], footer: str) -> dict[str, str]:
     """The links of one delivery, from its row. `footer`: `email`, or `all` channels name the ways out."""
-    workspace_id, _, event_id, *rest = row["workspace_id"], *row["cause"].split("/")
+    workspace_id: int = row["workspace_id"]
+    _, event_id, *rest = str(row["cause"]).split("/")
     found: dict[str, str] = {}
     if "page" in merge:
         found["link"] = links.page(workspace_id, int(event_id), merge["page"])
