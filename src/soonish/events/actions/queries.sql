@@ -453,3 +453,50 @@ WHERE s.person_id = :person_id AND s.state = 'active' AND e.state <> 'draft'
   AND e.start_date > now() - interval '90 days'
   AND (e.state <> 'cancelled' OR e.cancelled_at > now() - interval '30 days')
 ORDER BY e.start_date, e.id LIMIT :k;
+
+-- === pages of the console
+
+-- name: coming_events
+-- What is to come or goes on, soonest first, with what a line of the list says of it.
+SELECT e.*, now() AS read_at,
+  (SELECT count(*)::int FROM subscription s WHERE s.event_id = e.id AND s.state = 'active') AS subscribers,
+  (SELECT e.start_date - make_interval(secs => max(o.offset_seconds)) FROM event_offset o
+   WHERE o.event_id = e.id AND o.offset_seconds < extract(epoch FROM e.start_date - now())) AS next_reminder
+FROM event e
+WHERE e.state IN ('scheduled', 'live') AND e.effective_end_date > now()
+  AND (e.start_date, e.id) > (coalesce(:at::timestamptz, '-infinity'), :id::bigint)
+  AND (:part::text IS NULL OR e.name ILIKE :part OR e.location ILIKE :part)
+ORDER BY e.start_date, e.id LIMIT :k;
+
+-- name: draft_events
+SELECT e.*, now() AS read_at,
+  (SELECT count(*)::int FROM subscription s WHERE s.event_id = e.id AND s.state = 'active') AS subscribers,
+  NULL::timestamptz AS next_reminder
+FROM event e
+WHERE e.state = 'draft' AND (e.start_date, e.id) > (coalesce(:at::timestamptz, '-infinity'), :id::bigint)
+  AND (:part::text IS NULL OR e.name ILIKE :part OR e.location ILIKE :part)
+ORDER BY e.start_date, e.id LIMIT :k;
+
+-- name: past_events
+-- What is over or cancelled, the latest first.
+SELECT e.*, now() AS read_at,
+  (SELECT count(*)::int FROM subscription s WHERE s.event_id = e.id AND s.state = 'active') AS subscribers,
+  NULL::timestamptz AS next_reminder
+FROM event e
+WHERE (e.state IN ('completed', 'cancelled') OR (e.state <> 'draft' AND e.effective_end_date <= now()))
+  AND (e.start_date, e.id) < (coalesce(:at::timestamptz, 'infinity'), :id::bigint)
+  AND (:part::text IS NULL OR e.name ILIKE :part OR e.location ILIKE :part)
+ORDER BY e.start_date DESC, e.id DESC LIMIT :k;
+
+-- name: subscribers_shown
+-- Who hears of an event, or did, with their names.
+SELECT s.*, p.name, p.email FROM subscription s JOIN person p ON p.id = s.person_id
+WHERE s.event_id = :event_id AND s.id > :after AND (:state::text IS NULL OR s.state = :state)
+  AND (:part::text IS NULL OR (p.erased_at IS NULL AND p.sought LIKE lower(:part)))
+ORDER BY s.id LIMIT :k;
+
+-- name: names_of
+SELECT p.id, p.name FROM person p WHERE p.id = ANY(:ids::bigint[]);
+
+-- name: people_to_choose
+SELECT p.id, p.name FROM person p WHERE p.erased_at IS NULL ORDER BY p.id DESC LIMIT :k;
