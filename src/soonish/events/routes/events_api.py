@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import asdict
 
@@ -25,11 +25,10 @@ from soonish.web.auth import Role
 from soonish.web.fields import Paged, changes
 from soonish.web.operation import Caller, Database, IfMatch, Request, Tx, delete, get, patch, post
 
+SILENT: Final = Cancellation()
 
-@post(
-    "/v1/events",
-    role=Role.WRITE,
-)
+
+@post("/v1/events", role=Role.WRITE)
 async def make_event(request: Request, tx: Tx, caller: Caller, body: NewEvent) -> Created[EventDetail]:
     """Make an event: scheduled, or a draft of which nobody hears."""
     hand = events_of(request)
@@ -83,7 +82,9 @@ async def publish_event(request: Request, tx: Tx, caller: Caller, event_id: int)
 
 
 @post("/v1/events/{event_id:int}/cancel", role=Role.WRITE, codes=["not_published", "event_closed"])
-async def cancel_event(request: Request, tx: Tx, caller: Caller, event_id: int, body: Cancellation) -> EventDetail:
+async def cancel_event(
+    request: Request, tx: Tx, caller: Caller, event_id: int, body: Cancellation = SILENT
+) -> EventDetail:
     """Cancel an event: from now on nothing else of it is told."""
     hand = events_of(request)
     cancelled = await cancelling.cancel_event(
