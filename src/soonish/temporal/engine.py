@@ -119,7 +119,7 @@ class Engine:
         started = await self._start(workflow, workflow_id, arg, of, rerun)
         return started is not None
 
-    async def signal(self, workflow_id: str, name: str, cause: Mapping[str, Any], **payload: Any) -> Signalled:
+    async def signal(self, workflow_id: str, name: str, cause: Mapping[str, Any], /, **payload: Any) -> Signalled:
         """Signal a workflow; one that is unknown or has ended answers `closed`, and the caller decides."""
         handle = self._connected().get_workflow_handle(workflow_id)
         sent = await self._ask(lambda: handle.signal(name, {**payload, "cause": dict(cause)}, rpc_timeout=DEADLINE))
@@ -132,6 +132,7 @@ class Engine:
         arg: Any,
         name: str,
         cause: Mapping[str, Any],
+        /,  # so that a payload may have a name too
         *,
         of: str | None = None,
         rerun: bool = True,
