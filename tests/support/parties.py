@@ -24,6 +24,7 @@ MOMENTS: Final = {
     "event": ("start_date", "end_date", "effective_end_date", "planned_at", "published_at"),
     "subscription": ("asked_at", "activated_at"),
     "snooze": ("at",),
+    "message": ("send_at", "expires_at"),
     "broadcast": ("send_at", "first_change_at"),
     "delivery": ("due_at", "next_at", "expires_at"),
     "due.due": ("due_at", "wake_at", "expires_at"),

@@ -253,10 +253,6 @@ UPDATE snooze z SET state = 'dropped', reason = :reason
 FROM subscription s WHERE s.event_id = :event_id AND z.subscription_id = s.id AND z.state = 'planned'
 RETURNING z.id;
 
--- name: snoozes_of_event
-SELECT z.id FROM snooze z JOIN subscription s ON s.id = z.subscription_id
-WHERE s.event_id = :event_id AND z.state = 'planned';
-
 -- === what is told at once
 
 -- name: add_broadcast

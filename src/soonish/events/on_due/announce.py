@@ -21,7 +21,7 @@ def kind(db: Database) -> Kind:
 
 
 async def announce(db: Database, item: Item) -> Fate:
-    """Once: a second run finds it queued or withdrawn."""
+    """Queue what is to be told now, or withdraw it where the event is over; a second run finds it so."""
     async with db.transaction(item.workspace_id) as tx:
         event_id = await SQL.event_of_broadcast.value(tx, id=int(item.key))
         if event_id is None:

@@ -17,7 +17,7 @@ def kind(db: Database) -> Kind:
 
 
 async def begin(db: Database, item: Item) -> Fate:
-    """Once: a second run finds it live."""
+    """Let an event be live from its start on; a second run finds it live."""
     async with db.transaction(item.workspace_id) as tx:
         try:
             event = await lock_event(tx, int(item.key))

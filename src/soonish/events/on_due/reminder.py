@@ -17,7 +17,7 @@ def kind(db: Database, events: Events) -> Kind:
 
 
 async def remind(db: Database, events: Events, item: Item) -> Fate:
-    """One page a run; the last one ends the item in its transaction. A second run of a page tells nobody twice."""
+    """Remind whoever wants it so long before the start, a page a run; a second run of a page tells nobody twice."""
     event_id, offset = map(int, item.key.split("/"))
     start, place = parse_instant(item.payload["start_date"]), item.payload
     async with db.transaction(item.workspace_id) as tx:

@@ -15,7 +15,7 @@ def kind(db: Database, events: Events) -> Kind:
 
 
 async def replan(db: Database, events: Events, item: Item) -> Fate:
-    """Some events a run; its place is kept in the payload."""
+    """Plan the reminders of some open events anew; where it stands is kept in the payload."""
     asked = item.payload
     engine = asked.get("engine", events.terms.reminder_engine)
     default, after = asked.get("default", False), asked.get("after", 0)

@@ -21,7 +21,7 @@ def kind(db: Database, events: Events) -> Kind:
 
 
 async def remind(db: Database, events: Events, item: Item) -> Fate:
-    """Tell the person, or let the row say why not; the item ends in the same transaction."""
+    """Remind one person once more, or let the row of the snooze say why not."""
     async with db.transaction(item.workspace_id) as tx:
         found = await SQL.snooze.row(tx, id=int(item.key))
         if found is None:
