@@ -300,3 +300,58 @@ async def test_selectors_choose_addresses_each_once(parties: Parties) -> None:
     await parties.later(305)
     assert await parties.told() == [("Ann", "Reminder: Party")]
     assert await parties.reminders(event, lost) == {300: ("skipped", "no_match")}
+
+
+async def test_why_names_the_subscription_the_offset_and_whose_wish_it_is(parties: Parties) -> None:
+    ann, ben, cid = [await parties.guest(name) for name in ("Ann", "Ben", "Cid")]
+    event = await parties.event(600, reminder_offsets=[300])
+    one = await parties.subscribe(event, ann)
+    await parties.subscribe(event, ben, reminder_offsets=[60])
+    await parties.later(305)
+    [row] = await parties.house.rows("SELECT id, cause FROM delivery WHERE person_id = $1", ann)
+    why = (await parties.house.read.get(f"/v1/why/delivery/{row['id']}")).json
+    assert f"subscription {one['id']} to “Party” asks to be reminded 300 seconds before the start" in why["sentence"]
+    assert "which is the event's" in why["sentence"]
+    told = "\n".join(step["text"] for step in why["steps"])
+    assert "Promised 300 seconds before the start" in told
+    assert f"Subscription {one['id']} to “Party” was begun by the API." in told
+    for person_id, reason in ((ben, "does not ask for this offset"), (cid, "never subscribed")):
+        chain = (await parties.house.read.get(f"/v1/why/person/{person_id}?cause_prefix={row['cause']}")).json
+        assert any(reason in step["text"] for step in chain["steps"])
+    [item] = (await parties.house.read.get("/v1/ops/due?kind=events.reminder")).json["items"]
+    assert (item["label"], item["link"]) == ("Remind of “Party”, which starts in 1 minute", f"/events/{event['id']}")
+    waiting = (await parties.house.read.get(f"/v1/why/due/{item['id']}")).json
+    assert "Party" in waiting["sentence"]
+
+
+async def test_why_tells_of_broadcasts_and_all_else_of_an_event(parties: Parties) -> None:
+    ann, ben = await parties.guest("Ann"), await parties.guest("Ben")
+    event = await parties.event(reminder_offsets=[])
+    one = await parties.subscribe(event, ann, welcome=True)
+    gone = await parties.subscribe(event, ben)
+    path = f"/v1/events/{event['id']}"
+    await parties.api.post(f"{path}/subscriptions/{one['id']}/snoozes", {"in_seconds": 60})
+    changed = (await parties.change(event, location="Hall", name="Feast")).json["broadcast_id"]
+    await parties.api.post(f"{path}/announcements", {"title": "Hi", "body": "you", "subscription_ids": [one["id"]]})
+    await parties.tell()
+    await parties.api.delete(f"{path}/subscriptions/{gone['id']}")
+    await parties.later(65)
+    rows = await parties.house.rows("SELECT id, cause FROM delivery WHERE person_id = $1 ORDER BY id", ann)
+    stories = [(await parties.house.read.get(f"/v1/why/delivery/{row['id']}")).json for row in rows]
+    because = [story["sentence"].partition("because ")[2] for story in stories]
+    assert because == [
+        "they were subscribed to “Feast”.",
+        f"subscription {one['id']} to “Feast” hears of a change.",
+        f"subscription {one['id']} to “Feast” hears of an announcement.",
+        "it was asked for on the subscription to “Feast”.",
+    ]
+    assert any("Changed: location, name." in step["text"] for step in stories[1]["steps"])
+    prefix = rows[2]["cause"]
+    chain = (await parties.house.read.get(f"/v1/why/person/{ben}?cause_prefix={prefix}")).json
+    told = "\n".join(step["text"] for step in chain["steps"])
+    assert "for chosen subscriptions, and not for this one" in told
+    assert "ended: the organizer removed it" in told
+    assert changed
+    [item] = await parties.house.rows("SELECT id FROM due.due_past WHERE kind = 'events.snooze'")
+    snoozed = (await parties.house.read.get(f"/v1/why/due/{item['id']}")).json
+    assert any("“Reminder: Feast” was sent" in step["text"] for step in snoozed["steps"])

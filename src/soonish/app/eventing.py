@@ -1,18 +1,23 @@
 """How events are put together: what the operator decided, and what their actions are handed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from soonish.app.installation import Signature
-from soonish.db.pool import Database
+from soonish.db.pool import Database, Tx
 from soonish.delivery.outbox import Outbox
 from soonish.due import Kind
 from soonish.events.actions import joining
+from soonish.events.actions.explaining import account_of_cause, account_of_item, label
 from soonish.events.actions.handed import Events
 from soonish.events.actions.looking import export
 from soonish.events.actions.subscriptions import Leavers
+from soonish.events.model.accounts import Account
 from soonish.events.model.terms import Terms
 from soonish.events.on_due import announce, join, live, reminder, replan, snooze
+from soonish.ops.model.items import Label
+from soonish.ops.model.why import About, Step, Story, Teller
 from soonish.people.actions.hooks import Hooks, People
 from soonish.settings import Settings
 from soonish.vault import Vault
@@ -55,6 +60,30 @@ def kinds(db: Database, events: Events) -> list[Kind]:
         replan.kind(db, events),
         *join.kinds(db, events),
     ]
+
+
+def tellers(terms: Terms) -> dict[str, Teller]:
+    """What explains causes and items of events."""
+
+    async def of_cause(tx: Tx, about: About) -> Story | None:
+        return _story(await account_of_cause(tx, terms, about.name, about.person_id))
+
+    async def of_item(tx: Tx, about: About) -> Story | None:
+        return _story(await account_of_item(tx, about.name, about.key))
+
+    return {"event": of_cause, "event.fact": of_cause, "events": of_item}
+
+
+async def explain(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Label]:
+    """What items of events are about."""
+    return [Label(*one) for one in await label(tx, rows)]
+
+
+def _story(account: Account | None) -> Story | None:
+    if account is None:
+        return None
+    steps = [Step(at=one.at, what=one.what, text=one.text, ref=one.ref) for one in account.lines]
+    return Story(because=account.because, steps=steps, cause=account.cause)
 
 
 def terms(settings: Settings) -> Terms:

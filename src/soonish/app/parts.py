@@ -23,7 +23,9 @@ from soonish.access.routes import pages as access_pages
 from soonish.app import lives
 from soonish.app.delivering import delivering, hooks, sender, warm
 from soonish.app.eventing import eventing, with_events
+from soonish.app.eventing import explain as explain_events
 from soonish.app.eventing import kinds as eventing_kinds
+from soonish.app.eventing import tellers as eventing_tellers
 from soonish.app.first_steps import first_steps
 from soonish.app.installation import Signature
 from soonish.db.listen import Listener
@@ -235,8 +237,13 @@ def _ops(process: Process) -> Ops:
     return Ops(
         health=process.health,
         kinds=process.kinds,
-        tellers={"delivery": why_labels.tell},
-        explainers={"system": explain, "delivery": why_labels.label, "people": _explain_people},
+        tellers={"delivery": why_labels.tell, **eventing_tellers(process.events.terms)},
+        explainers={
+            "system": explain,
+            "delivery": why_labels.label,
+            "people": _explain_people,
+            "events": explain_events,
+        },
         first_steps=first_steps,
         metrics_token=process.settings.metrics_token,
     )

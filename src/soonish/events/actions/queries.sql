@@ -47,6 +47,9 @@ WHERE (e.start_date, e.id) > (coalesce(:after_at::timestamptz, '-infinity'), :af
     SELECT FROM subscription s WHERE s.event_id = e.id AND s.person_id = :person_id AND s.state = 'active'))
 ORDER BY e.start_date, e.id LIMIT :k;
 
+-- name: event_names
+SELECT e.id, e.name FROM event e WHERE e.id = ANY(:ids::bigint[]);
+
 -- name: subscribers
 SELECT count(*)::int FROM subscription s WHERE s.event_id = :event_id AND s.state = 'active';
 
@@ -68,7 +71,7 @@ WHERE c.event_id = :event_id AND c.id < coalesce(:before::bigint, 92233720368547
 ORDER BY c.id DESC LIMIT :k;
 
 -- name: changes_of_broadcast
-SELECT c.changes, c.note FROM event_change c WHERE c.broadcast_id = :broadcast_id ORDER BY c.id;
+SELECT c.changes, c.note, c.at, c.actor FROM event_change c WHERE c.broadcast_id = :broadcast_id ORDER BY c.id;
 
 -- name: add_signal
 INSERT INTO event_signal AS s (workspace_id, event_id, name, payload)
@@ -419,9 +422,6 @@ DELETE FROM subscription_request r WHERE r.id = :id AND r.created_at <= now() - 
 DELETE FROM subscription_request r WHERE r.id = ANY(ARRAY(
   SELECT q.id FROM subscription s JOIN subscription_request q ON q.event_id = s.event_id AND q.subscription_id = s.id
   WHERE s.person_id = :person_id LIMIT :k));
-
--- name: subscription_of_person
-SELECT s.* FROM subscription s WHERE s.event_id = :event_id AND s.person_id = :person_id;
 
 -- name: subscription_by_id
 SELECT s.* FROM subscription s WHERE s.id = :id;
