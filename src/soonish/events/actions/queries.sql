@@ -364,8 +364,9 @@ SET reminder_engine = :engine, planned_at = CASE WHEN :anew::boolean THEN now() 
 WHERE e.id = :id
 RETURNING e.*, now() AS read_at;
 
--- name: each_workspace
-SELECT w.id FROM each_workspace() w (id);
+-- name: workspaces_to_replan
+-- Those with open events of another engine.
+SELECT w.id FROM workspaces_to_replan(:engine) w (id);
 
 -- === mailboxes that ask to be told
 

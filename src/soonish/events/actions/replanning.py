@@ -25,12 +25,11 @@ PAGE: Final = 200  # events of one transaction
 async def ask_to_convert(db: Database, terms: Terms) -> None:
     """Let every workspace with open events of the other engine plan them anew; an item that is there does that too."""
     async with db.transaction(0, readonly=True) as tx:
-        ids = [row["id"] for row in await SQL.each_workspace.rows(tx)]
-    for workspace_id in ids:
-        async with db.transaction(workspace_id) as tx:
-            if await SQL.to_replan.rows(tx, engine=terms.reminder_engine, default=False, after=0, k=1):
-                wish = Put(REPLAN, str(workspace_id), payload={"engine": terms.reminder_engine})
-                await put(tx, [wish], only_new=True)
+        rows = await SQL.workspaces_to_replan.rows(tx, engine=terms.reminder_engine)
+    for row in rows:
+        async with db.transaction(row["id"]) as tx:
+            wish = Put(REPLAN, str(row["id"]), payload={"engine": terms.reminder_engine})
+            await put(tx, [wish], only_new=True)
 
 
 async def replan_some(tx: Tx, events: Events, engine: ReminderEngine, *, default: bool, after: int) -> int | None:

@@ -16,7 +16,7 @@ def upgrade() -> None:
     # What runs in the workflow engine is handed the id of an event alone.
     open_to_lookup("event")
     run(WORKSPACE)
-    owned_by_lookup("event_workspace(bigint)")
+    owned_by_lookup("event_workspace(bigint)", "workspaces_to_replan(text)")
     # The mailbox of a request is sealed under the id of its row, which is taken first.
     run("GRANT USAGE ON SEQUENCE subscription_request_id_seq TO soonish_app")
 
@@ -219,5 +219,10 @@ WORKSPACE = """
 CREATE FUNCTION event_workspace(event_id bigint) RETURNS bigint
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT e.workspace_id FROM event e WHERE e.id = $1
+$$;
+CREATE FUNCTION workspaces_to_replan(engine text) RETURNS SETOF bigint
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  SELECT DISTINCT e.workspace_id FROM event e
+  WHERE e.state IN ('scheduled', 'live') AND e.effective_end_date > now() AND e.reminder_engine <> engine
 $$;
 """
