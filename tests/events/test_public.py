@@ -1,6 +1,5 @@
 """What is behind the links of events: pages for everybody, ways out and back, calendar files; without script."""
 
-import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from soonish.events.actions.events import change_event, rotate_link
 from soonish.events.model.events import Event
 from soonish.web.reading import IfMatch
 from tests.events.test_calendar import only, read
+from tests.support.desk import text_of
 from tests.support.guests import PUBLIC, Guests, guests, path_in, soon
 
 HTML = {"accept": "text/html"}
@@ -54,11 +54,6 @@ async def tell(party: Guests, event: Event) -> int:
         await party.events.outbox.tell(tx, cause, Message(title="News", body="..."), people)
     await party.work()
     return len(party.mails()) - before
-
-
-def text_of(body: bytes) -> str:
-    main = re.sub(r"<[^>]+>", " ", body.decode().partition("<main")[2])
-    return re.sub(r"\s+", " ", main)
 
 
 # --- the page of an event

@@ -176,6 +176,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 _VERBS: Final = {
     "add": "added",
+    "announce": "announced something to",
     "cancel": "cancelled",
     "change": "changed",
     "close": "closed",
@@ -185,7 +186,9 @@ _VERBS: Final = {
     "import": "imported",
     "make": "made",
     "pause": "paused",
+    "publish": "published",
     "pull_forward": "pulled forward",
+    "relink": "made a new link for",
     "remove": "removed",
     "replay": "replayed to",
     "resume": "resumed",
@@ -194,8 +197,13 @@ _VERBS: Final = {
     "rotate": "made a new secret for",
     "sign_in": "signed in",
     "sign_out": "signed out",
+    "snooze": "asked for one more reminder of",
     "state": "stated",
+    "subscribe": "subscribed to",
     "test": "sent a test to",
+    "unsnooze": "took back a reminder of",
+    "unsubscribe": "unsubscribed from",
+    "withdraw": "withdrew",
 }
 _NOUNS: Final = {"api_key": "key", "due": "due item", "key": "key", "sign_in": "sign-in", "system": "this server"}
 

@@ -51,7 +51,11 @@ from soonish.events.actions.handed import Events
 from soonish.events.model import joining as events_model
 from soonish.events.routes import broadcasts_api, events_api, subscriptions_api
 from soonish.events.routes import feeds_api as events_feeds
+from soonish.events.routes import files_api as events_files
+from soonish.events.routes import messages_pages as events_messages
+from soonish.events.routes import pages as events_pages
 from soonish.events.routes import public as events_public
+from soonish.events.routes import subscribers_pages as events_subscribers
 from soonish.ops import on_due as ops_due
 from soonish.ops.actions import why_labels
 from soonish.ops.actions.handed import Ops
@@ -78,6 +82,7 @@ MONTH: Final = timedelta(days=31)
 SLICES: Final = Path(__file__).parents[1]
 NAVIGATION: Final = (
     Nav("Now", "/", "n", "clock"),
+    Nav("Events", "/events", "t", "calendar"),
     Nav("People", "/people", "p", "people"),
     Nav("Deliveries", "/deliveries", "v", "arrow"),
     Nav("Endpoints", "/endpoints", "e", "plug"),
@@ -212,6 +217,10 @@ def _routes() -> list[Any]:
         subscriptions_api,
         broadcasts_api,
         events_feeds,
+        events_files,
+        events_pages,
+        events_subscribers,
+        events_messages,
         events_public,
         ops_api,
         ops_pages,

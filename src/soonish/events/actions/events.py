@@ -127,7 +127,7 @@ async def rotate_link(tx: Tx, caller: Caller, event_id: int) -> Event:
     before = await lock_event(tx, event_id)
     need_open(before, draft=True)
     event = await update_event(tx, before, {"link_generation": before.link_generation + 1})
-    await record(tx, caller, "rotate", f"event/{event_id}")
+    await record(tx, caller, "relink", f"event/{event_id}")
     await ring_event(tx, caller.workspace_id, event_id)
     return event
 

@@ -1,5 +1,6 @@
 """What forms about events carry: offsets as boxes and minutes, times by the clock of a zone."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final
@@ -8,10 +9,11 @@ from soonish.clock import zone
 from soonish.errors import FieldError, Invalid
 from soonish.events.model.offsets import LARGEST, MOST
 from soonish.people.model.quiet import first_instant
-from soonish.web.fields import checked, line
+from soonish.web.fields import checked, items, line
 
 DEFAULT: Final = "default"
 LOCAL: Final = "%Y-%m-%dT%H:%M"  # as a browser's field for date and time has it
+_PERSON: Final = re.compile(r"(?:^#?|\(#)([1-9][0-9]{0,17})\)?$")
 _PRESETS: Final = (604_800, 172_800, 86_400, 10_800, 3_600, 900, 0)
 
 
@@ -20,11 +22,21 @@ def read_offsets(given: Sequence[str], minutes: str = "") -> list[int] | None:
     words = [word.strip() for text in given for word in text.split(",")]
     if DEFAULT in words:
         return None
-    found = {_number(word, 1, "reminder_offsets") for word in words if word}
-    found |= {_number(word.strip(), 60, "minutes") for word in minutes.replace(";", ",").split(",") if word.strip()}
+    found = {_number(word, 1) for word in words if word}
+    found |= {_number(word.strip(), 60) for word in minutes.replace(";", ",").split(",") if word.strip()}
     if len(found) > MOST:
-        raise _bad("reminder_offsets", "length", f"At most {MOST} reminders fit here; these are {len(found)}")
+        told = f"At most {MOST} reminders fit here; these are {len(found)}"
+        raise Invalid("", FieldError("reminder_offsets", "length", told))
     return sorted(found, reverse=True)
+
+
+def too_many(given: Sequence[str] | None, minutes: str) -> Sequence[FieldError]:
+    """What is wrong with boxes and minutes that are good each by itself."""
+    try:
+        read_offsets(given or (), minutes)
+    except Invalid as error:
+        return error.errors
+    return ()
 
 
 def presets(*more: int) -> list[int]:
@@ -32,16 +44,48 @@ def presets(*more: int) -> list[int]:
     return sorted({*_PRESETS, *more}, reverse=True)
 
 
-def _number(word: str, size: int, field: str) -> int:
+def _number(word: str, size: int) -> int:
     if not word.isascii() or not word.isdigit() or len(word) > 9:
-        raise _bad(field, "type", f"{word[:40]!r} is no whole number")
+        raise Invalid(f"{word[:40]!r} is no whole number", code="type")
     if int(word) * size > LARGEST:
-        raise _bad(field, "range", f"A reminder comes {LARGEST // 86_400} days before at most")
+        raise Invalid(f"A reminder comes {LARGEST // 86_400} days before at most", code="range")
     return int(word) * size
 
 
-def _bad(field: str, code: str, message: str) -> Invalid:
-    return Invalid("", FieldError(field, code, message))
+def _boxes(text: str) -> str:
+    read_offsets([text])
+    return text
+
+
+def _minutes(text: str) -> str:
+    read_offsets((), text)
+    return text
+
+
+Given = Annotated[list[Annotated[str, line(400, least=0), checked(_boxes)]], items(60)]
+"""Boxes of offsets, each a comma list of seconds, or the word for none of one's own."""
+Minutes = Annotated[str, line(200, least=0), checked(_minutes)]
+"""Further offsets in minutes, with commas between."""
+
+
+def _person(text: str) -> str:
+    if person_of(text) is None:
+        raise Invalid("Choose somebody from the list, or write the number of a person", code="pattern")
+    return text
+
+
+PersonText = Annotated[str, line(250), checked(_person)]
+"""Somebody as a form suggests them: `Ben (#7)`; or a number alone."""
+
+
+def person_of(text: str | None) -> int | None:
+    """Their id."""
+    found = _PERSON.search(text.strip()) if text else None
+    return int(found[1]) if found else None
+
+
+def person_text(person_id: int | None, name: str | None) -> str:
+    return "" if person_id is None else f"{name or 'somebody'} (#{person_id})"
 
 
 def _local(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from soonish.clock import utc_now, zone
-from soonish.errors import FieldError, Invalid, NotFound
+from soonish.errors import FieldError, NotFound
 from soonish.events.actions import feeds, joining, managing, public
 from soonish.events.actions.handed import events_of
 from soonish.events.actions.managing import Managed, Step
@@ -19,7 +19,7 @@ from soonish.events.model.calendar import calendar_file
 from soonish.events.model.events import Event
 from soonish.events.model.joining import Wish
 from soonish.events.model.links import LEAVE, SUFFIX
-from soonish.events.routes.forms import presets, read_offsets
+from soonish.events.routes.forms import Given, Minutes, presets, read_offsets, too_many
 from soonish.people.model.mail import normal_email
 from soonish.reminders.leads import moment
 from soonish.web.answers import Accepted, Ok, matches
@@ -32,8 +32,6 @@ Email = Annotated[str, line(320), checked(normal_email)]
 Name = Annotated[str, line(201)]
 Offset = Annotated[int, number(0, offsets.LARGEST)]
 Offsets = Annotated[list[Offset], items(offsets.MOST)]
-Given = Annotated[list[Annotated[str, line(400, least=0)]], items(60)]
-Minutes = Annotated[str, line(200, least=0)]
 Span = Annotated[int, number(1, 2_592_000)]
 Action = Literal["reminders", "snooze", "unsubscribe", "subscribe"]
 
@@ -48,9 +46,9 @@ class JoinForm(Form):
     reminder_offsets: Given = msgspec.field(default_factory=lambda: ["default"])
     minutes: Minutes = ""
 
-    def rules(self) -> list[FieldError]:
+    def rules(self) -> Sequence[FieldError]:
         """What is wrong with the boxes stands beside what is wrong with the rest."""
-        return _wrong(self.reminder_offsets, self.minutes)
+        return too_many(self.reminder_offsets, self.minutes)
 
 
 class JoinBody(Body):
@@ -69,10 +67,9 @@ class ManageForm(Form):
     minutes: Minutes = ""
     in_seconds: Span | None = None
 
-    def rules(self) -> list[FieldError]:
-        return _needed(self.action, self.reminder_offsets is None, self.in_seconds) or _wrong(
-            self.reminder_offsets or (), self.minutes
-        )
+    def rules(self) -> Sequence[FieldError]:
+        missing = _needed(self.action, self.reminder_offsets is None, self.in_seconds)
+        return missing or too_many(self.reminder_offsets, self.minutes)
 
 
 class ManageBody(Body):
@@ -82,7 +79,7 @@ class ManageBody(Body):
     reminder_offsets: Offsets | Unset | None = UNSET
     in_seconds: Span | None = None
 
-    def rules(self) -> list[FieldError]:
+    def rules(self) -> Sequence[FieldError]:
         return _needed(self.action, self.reminder_offsets is UNSET, self.in_seconds)
 
 
@@ -267,20 +264,12 @@ def _sorted(wanted: Any) -> list[int] | None:
     return sorted(set(wanted), reverse=True) if isinstance(wanted, list) else None
 
 
-def _needed(action: str, no_offsets: bool, in_seconds: int | None) -> list[FieldError]:
+def _needed(action: str, no_offsets: bool, in_seconds: int | None) -> Sequence[FieldError]:
     """The field that an action cannot do without."""
     if action == "reminders" and no_offsets:
         return [FieldError("reminder_offsets", "required", "Say when to be reminded; `default` leaves it to the event")]
     if action == "snooze" and in_seconds is None:
         return [FieldError("in_seconds", "required", "Say in how many seconds")]
-    return []
-
-
-def _wrong(given: Sequence[str], minutes: str) -> list[FieldError]:
-    try:
-        read_offsets(given, minutes)
-    except Invalid as error:
-        return list(error.errors)
     return []
 
 
