@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from temporalio.client import Client, WorkflowHandle
 from soonish.access.actions.closed import ClosedWorkspaces
 from soonish.app.parts import Process, due_loop, opened
 from soonish.due import Lane, Put
+from soonish.events.actions.replanning import ask_to_convert
 from soonish.events.actions.signals import add_signal
 from tests.support.due import until
 from tests.support.site import House, Site, settings_of, site
@@ -36,8 +37,7 @@ class Lives:
     product: Site
     server: Server
     client: Client
-    stack: AsyncExitStack
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str]
 
     @property
     def house(self) -> House:
@@ -215,35 +215,39 @@ class Lives:
 
 
 @asynccontextmanager
-async def lives(database_url: str, folder: Path, server: Server, **settings: str) -> AsyncIterator[Lives]:
-    """The product at work on a database of its own."""
+async def lives(
+    database_url: str, folder: Path, server: Server, role: str = "work", **settings: str
+) -> AsyncIterator[Lives]:
+    """The product on a database of its own, and at work unless it only serves."""
     number = next(_numbers)
     own = {"temporal_address": server.address, "temporal_task_queue": f"test-{os.getpid()}-{number}"} | FAST | settings
     async with AsyncExitStack() as stack:
-        product = await stack.enter_async_context(site(database_url, folder, "work", **own))
+        product = await stack.enter_async_context(site(database_url, folder, role, **own))
         await _own_ids(product, number)
         client = await Client.connect(server.address)
         assert product.process
-        found = Lives(product, server, client, stack, own)
-        await stack.enter_async_context(working(product.process))
-        assert product.process.engine
-        await product.process.engine.wait_up(PATIENCE)
-        yield found
+        if engine := product.process.engine:
+            await stack.enter_async_context(working(product.process))
+            await engine.wait_up(PATIENCE)
+        yield Lives(product, server, client, own)
 
 
 @asynccontextmanager
 async def working(process: Process) -> AsyncIterator[None]:
     """The loop of a process, as `work` has it."""
     async with ClosedWorkspaces(process.db) as closed, due_loop(process, frozenset(Lane), closed):
+        await ask_to_convert(process.db, process.events.terms)
         yield
 
 
 @asynccontextmanager
 async def another(first: Lives, **settings: str) -> AsyncIterator[Process]:
-    """A second process that works on the same, with settings of its own."""
+    """A process that works on the same, with settings of its own."""
     url = first.process.settings.database_url
     read = settings_of(str(url), first.process.settings.data_dir, **first.settings | settings)
     async with opened(read, first.process.vault, "work") as process, working(process):
+        assert process.engine
+        await process.engine.wait_up(PATIENCE)
         yield process
 
 

@@ -4,13 +4,12 @@ from typing import Any
 
 from soonish.db.pool import Tx
 from soonish.errors import NotFound
-from soonish.events.actions.facts import state_event
+from soonish.events.actions.facts import completed
 from soonish.events.actions.handed import Events
 from soonish.events.actions.live import ring_event
 from soonish.events.actions.rows import lock_event
 from soonish.events.actions.telling import SQL, withdraw_all
 from soonish.events.model.events import Event, event_of
-from soonish.events.model.facts import COMPLETED, data_of
 
 
 async def complete_event(tx: Tx, events: Events, event_id: int) -> dict[str, Any]:
@@ -29,8 +28,7 @@ async def complete_event(tx: Tx, events: Events, event_id: int) -> dict[str, Any
     if left := await SQL.seconds_left.value(tx, id=event_id):
         return {"state": "open", "seconds_left": left}
     over = event_of(await SQL.complete.row(tx, id=event_id))
-    data = data_of(over, completed_at=over.completed_at)
-    await state_event(tx, events.outbox, over, COMPLETED, "completed", data=data, caller=None)
+    await completed(tx, events, over)
     await ring_event(tx, over.workspace_id, event_id)
     return {"state": "completed"}
 

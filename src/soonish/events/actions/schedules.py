@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from soonish.db.pool import Tx
-from soonish.due import cancel
 from soonish.events.actions.defaults import defaults_in
 from soonish.events.actions.handed import Events
+from soonish.events.actions.planning import plan_reminders
 from soonish.events.actions.rows import lock_event
 from soonish.events.actions.telling import SQL
 from soonish.events.model import offsets
 from soonish.events.model.events import Event
-from soonish.events.model.items import REMINDER
 from soonish.events.model.subscriptions import Subscription, subscription_of
 from soonish.reminders.leads import moment
 
@@ -75,7 +74,7 @@ async def drop_items(tx: Tx, event_id: int) -> None:
     """The items of the due queue, which reminded of it before."""
     event = await lock_event(tx, event_id, shared=True)
     if event.reminder_engine == "temporal":
-        await cancel(tx, REMINDER, prefix=f"{event_id}/", reason="replanned")
+        await plan_reminders(tx, event, "replanned")
 
 
 def _wanted(subscription: Subscription, event: Event, default: Sequence[int]) -> Iterable[Scheduled]:

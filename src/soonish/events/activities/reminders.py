@@ -77,11 +77,12 @@ class Reminders:
     async def _plan(self, event_id: int, after: int, until: int) -> dict[str, int | None]:
         async with alive():
             page = await self._in.run(event_id, schedules.plan_page, self._events, event_id, after, until)
-            made = await self._each(event_id, self._make, page.wanted)
-            told = await self._each(event_id, self._tell_missed, page.missed)
-            return await self._removed(
-                event_id, page, failed=len(page.wanted) - len(made) + len(page.missed) - len(told)
-            )
+            done = await self._each(event_id, self._make, page.wanted)
+            done += await self._each(event_id, self._tell_missed, page.missed)
+            answer = await self._removed(event_id, page, len(page.wanted) + len(page.missed) - len(done))
+            if until == schedules.LAST and answer["cursor"] is None and not answer["failed"]:
+                await self._in.run(event_id, schedules.drop_items, event_id)  # the new plan stands: the old one may go
+            return answer
 
     async def _unplan(self, event_id: int, after: int, until: int) -> dict[str, int | None]:
         async with alive():
