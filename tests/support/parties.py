@@ -98,11 +98,12 @@ class Parties:
         )
         for table in ("delivery", "message", "fact"):  # the causes of reminders tell the start
             await self.house.run(
-                f"""UPDATE {table} SET cause = regexp_replace(cause, '[0-9]+$',
+                f"""UPDATE {table} SET cause = '~' || regexp_replace(cause, '[0-9]+$',
                       (substring(cause FROM '[0-9]+$')::bigint - extract(epoch FROM $1::interval)::bigint)::text)
                     WHERE cause ~ '^event([.]fact)?/[0-9]+/reminder(_due)?/'""",
                 span,
             )
+            await self.house.run(f"UPDATE {table} SET cause = substr(cause, 2) WHERE cause LIKE '~%'")
 
     async def work(self, *kinds: str) -> None:
         assert self.site.process
