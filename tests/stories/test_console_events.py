@@ -1,6 +1,7 @@
 """Events at the console and on their public pages: made, told, joined, left, cancelled; on a desk and on a phone."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from playwright.async_api import Page, expect
 
 from tests.support.accessibility import complaints, complaints_of_keys
 from tests.support.browser import SIZES, Console, Scheme, opened, picture, row, said
+from tests.support.due import until
 from tests.support.guests import body_of
 from tests.support.service import Service
 from tests.support.smtp import Post, mail_server
@@ -29,7 +31,11 @@ async def post() -> AsyncIterator[tuple[Post, int]]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def console(post: tuple[Post, int]) -> AsyncIterator[Console]:
-    mail = {"SOONISH_SMTP_HOST": "127.0.0.1", "SOONISH_SMTP_PORT": str(post[1]), "SOONISH_SMTP_TLS": "none"}
+    mail: dict[str, Any] = {
+        "SOONISH_SMTP_HOST": "127.0.0.1",
+        "SOONISH_SMTP_PORT": str(post[1]),
+        "SOONISH_SMTP_TLS": "none",
+    }
     async with opened(Service(SOONISH_SMTP_FROM="soonish@example.org", **mail)) as console:
         yield console
 
@@ -61,6 +67,60 @@ async def made(console: Console, **more: Any) -> int:
 async def find(console: Console, path: str) -> Any:
     async with console.service.client() as soonish:
         return await soonish.get(path)
+
+
+async def typed(console: Console, *words: str) -> Any:
+    """What `soonish api` answers."""
+    ran = await asyncio.to_thread(console.service.run, "api", *words)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout) if ran.stdout.strip() else None
+
+
+async def test_the_whole_story_is_told_by_commands_alone(console: Console) -> None:
+    """Make it, subscribe two with different leads, move it, say something, cancel it."""
+    start = soon(hours=4)
+    event = await typed(console, "POST", "/v1/events", "name=Walk", f"start_date={start.isoformat()}", "location=Gate")
+    people = []
+    for name, offsets in (("Ann", "null"), ("Ben", "[1800]")):
+        person = await typed(console, "POST", "/v1/people", f"name={name}")
+        people.append(person["id"])
+        await typed(console, "POST", f"/v1/people/{person['id']}/addresses", "kind=console", "label=console")
+        who = (f"person_id={person['id']}", f"reminder_offsets={offsets}", "welcome=false")
+        await typed(console, "POST", f"/v1/events/{event['id']}/subscriptions", *who)
+    base, later = f"/v1/events/{event['id']}", start + timedelta(days=2)
+    await typed(console, "PATCH", base, f"start_date={later.isoformat()}", "note=The river is high.")
+    planned = (await typed(console, "GET", f"{base}/reminders"))["items"]
+    assert [(one["offset_seconds"], one["audience"], one["state"]) for one in planned] == [
+        (86_400, 1, "planned"), (3_600, 1, "planned"), (1_800, 1, "planned"),
+    ]  # fmt: skip
+    assert planned[0]["moment"] == (later - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    await typed(console, "POST", f"{base}/announcements", "title=Boots", "body=Wear them.")
+    await _told(console, base, 2)
+    await typed(console, "POST", f"{base}/cancel", "message=Too wet.")
+    await _told(console, base, 3)
+    for person_id in people:
+        query = f"person_id={person_id}&cause_prefix=event/{event['id']}/"
+        rows = (await typed(console, "GET", f"/v1/deliveries?{query}"))["items"]
+        assert [one["state"] for one in rows] == ["sent"] * 3
+        told = await asyncio.to_thread(console.service.run, "why", "delivery", str(rows[0]["id"]))
+        assert told.returncode == 0
+    messages = (await typed(console, "GET", f"{base}/broadcasts"))["items"]
+    assert [one["title"] for one in messages] == ["Event Cancelled: Walk", "Boots", "Event Update: Walk"]
+    assert messages[0]["body"].endswith("Too wet.")
+    assert "The river is high." in messages[2]["body"]
+    assert (await typed(console, "GET", f"{base}/reminders"))["items"][0]["state"] == "past"
+
+
+async def _told(console: Console, base: str, count: int) -> None:
+    """Until so many messages have reached both."""
+    async with console.service.client() as soonish:
+
+        async def reached() -> bool:
+            items = (await soonish.get(f"{base}/broadcasts"))["items"]
+            stats = [(await soonish.get(f"{base}/broadcasts/{one['id']}"))["stats"] for one in items]
+            return [one["delivered"] for one in stats] == [2] * count
+
+        await until(reached, 30.0)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -199,10 +199,10 @@ _VERBS: Final = {
     "sign_out": "signed out",
     "snooze": "asked for one more reminder of",
     "state": "stated",
-    "subscribe": "subscribed to",
+    "subscribe": "subscribed somebody to",
     "test": "sent a test to",
     "unsnooze": "took back a reminder of",
-    "unsubscribe": "unsubscribed from",
+    "unsubscribe": "unsubscribed somebody from",
     "withdraw": "withdrew",
 }
 _NOUNS: Final = {"api_key": "key", "due": "due item", "key": "key", "sign_in": "sign-in", "system": "this server"}
@@ -241,6 +241,8 @@ def _detail(changes: Mapping[str, Any]) -> str:
 def _values(value: Any) -> str:
     if isinstance(value, dict):
         return f" {value['from']} → {value['to']}" if value.keys() == {"from", "to"} else ""
+    if isinstance(value, list):
+        return f" {', '.join(map(str, value))}"
     if isinstance(value, str) and _INSTANT.match(value):
         return f" {datetime.fromisoformat(value):%d %b %Y %H:%M} UTC"
     return f" {value}"
