@@ -3,8 +3,11 @@
 import asyncio
 
 from soonish import failpoints
+from soonish.access.actions.audit import system_caller
 from soonish.due import drain
 from soonish.events.actions.rows import lock_event
+from soonish.events.actions.subscriptions import subscribe
+from tests.support.due import until
 from tests.support.parties import Parties
 
 
@@ -78,6 +81,22 @@ async def test_a_change_that_meets_a_firing_reminder_waits_or_wins(parties: Part
     before = len(await parties.told())
     await parties.later(605)
     assert len(await parties.told()) == before + 1
+
+
+async def test_who_is_just_subscribing_when_a_reminder_fires_is_waited_for(parties: Parties) -> None:
+    event = await parties.event(600, reminder_offsets=[300])
+    ann = await parties.guest("Ann")
+    await parties.pass_time(305)
+    caller, db = system_caller(parties.house.id), parties.house.db
+    async with db.transaction(parties.house.id) as tx:
+        await subscribe(tx, parties.events, caller, event["id"], ann, welcome=False)
+        await tx.execute("UPDATE subscription SET asked_at = asked_at - interval '1 h'")  # a moment before the moment
+        firing = asyncio.create_task(parties.work("events.reminder"))
+        await until(lambda: db.loops.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        assert not firing.done()
+    await firing
+    await parties.work()
+    assert await parties.told() == [("Ann", "Reminder: Party")]
 
 
 async def test_new_offsets_that_come_at_once_get_one_item_each(parties: Parties) -> None:

@@ -320,6 +320,8 @@ async def test_why_names_the_subscription_the_offset_and_whose_wish_it_is(partie
         assert any(reason in step["text"] for step in chain["steps"])
     [item] = (await parties.house.read.get("/v1/ops/due?kind=events.reminder")).json["items"]
     assert (item["label"], item["link"]) == ("Remind of “Party”, which starts in 1 minute", f"/events/{event['id']}")
+    coming = (await parties.house.read.get(f"/v1/why/person/{ben}")).json
+    assert any("A reminder 60 seconds before the start of “Party”" in step["text"] for step in coming["steps"])
     waiting = (await parties.house.read.get(f"/v1/why/due/{item['id']}")).json
     assert "Party" in waiting["sentence"]
 

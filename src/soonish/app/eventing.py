@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from soonish.app.installation import Signature
@@ -10,14 +11,15 @@ from soonish.delivery.outbox import Outbox
 from soonish.due import Kind
 from soonish.events.actions import joining
 from soonish.events.actions.explaining import account_of_cause, account_of_item, label
+from soonish.events.actions.explaining import ahead as lines_ahead
 from soonish.events.actions.handed import Events
 from soonish.events.actions.looking import export
 from soonish.events.actions.subscriptions import Leavers
-from soonish.events.model.accounts import Account
+from soonish.events.model.accounts import Account, Line
 from soonish.events.model.terms import Terms
 from soonish.events.on_due import announce, join, live, reminder, replan, snooze
 from soonish.ops.model.items import Label
-from soonish.ops.model.why import About, Step, Story, Teller
+from soonish.ops.model.why import About, Ahead, Step, Story, Teller
 from soonish.people.actions.hooks import Hooks, People
 from soonish.settings import Settings
 from soonish.vault import Vault
@@ -74,6 +76,15 @@ def tellers(terms: Terms) -> dict[str, Teller]:
     return {"event": of_cause, "event.fact": of_cause, "events": of_item}
 
 
+def ahead(terms: Terms) -> Ahead:
+    """What people will be told of events."""
+
+    async def of_person(tx: Tx, person_id: int, since: datetime | None, until: datetime | None) -> list[Step]:
+        return _steps(await lines_ahead(tx, terms, person_id, since, until))
+
+    return of_person
+
+
 async def explain(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Label]:
     """What items of events are about."""
     return [Label(*one) for one in await label(tx, rows)]
@@ -82,8 +93,11 @@ async def explain(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Label]:
 def _story(account: Account | None) -> Story | None:
     if account is None:
         return None
-    steps = [Step(at=one.at, what=one.what, text=one.text, ref=one.ref) for one in account.lines]
-    return Story(because=account.because, steps=steps, cause=account.cause)
+    return Story(because=account.because, steps=_steps(account.lines), cause=account.cause)
+
+
+def _steps(lines: Sequence[Line]) -> list[Step]:
+    return [Step(at=one.at, what=one.what, text=one.text, ref=one.ref) for one in lines]
 
 
 def terms(settings: Settings) -> Terms:

@@ -22,6 +22,7 @@ from soonish.access.routes import api as access_api
 from soonish.access.routes import pages as access_pages
 from soonish.app import lives
 from soonish.app.delivering import delivering, hooks, sender, warm
+from soonish.app.eventing import ahead as events_ahead
 from soonish.app.eventing import eventing, with_events
 from soonish.app.eventing import explain as explain_events
 from soonish.app.eventing import kinds as eventing_kinds
@@ -253,6 +254,7 @@ def _ops(process: Process) -> Ops:
             "people": _explain_people,
             "events": explain_events,
         },
+        ahead=[events_ahead(process.events.terms)],
         first_steps=first_steps,
         metrics_token=process.settings.metrics_token,
     )

@@ -1,6 +1,7 @@
 """Why something of an event was told, or was not, and what its due items are about. Changes nothing."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -9,12 +10,13 @@ from soonish.db.pool import Tx
 from soonish.events.actions.defaults import defaults_in
 from soonish.events.actions.rows import SQL, find_event
 from soonish.events.model import accounts
-from soonish.events.model.accounts import Account, Scene
+from soonish.events.model.accounts import Account, Line, Scene
 from soonish.events.model.items import ANNOUNCE, FORGET, JOIN, LIVE, REMINDER, REPLAN, SIGNAL, SNOOZE, WATCH, cause
 from soonish.events.model.subscriptions import subscription_of
 from soonish.events.model.terms import Terms
 
 Words: TypeAlias = Sequence[str]
+MOST_AHEAD: Final = 50
 
 _FACTS: Final = {
     "created": "it was scheduled",
@@ -57,6 +59,15 @@ async def account_of_item(tx: Tx, kind: str, key: str) -> Account | None:
     if kind == ANNOUNCE and (event_id := await SQL.event_of_broadcast.value(tx, id=int(key))) is not None:
         return Account(cause=cause(event_id, "broadcast", key))
     return None
+
+
+async def ahead(tx: Tx, terms: Terms, person_id: int, since: datetime | None, until: datetime | None) -> list[Line]:
+    """What a person will be told of events, the soonest first."""
+    default = list((await defaults_in(tx, terms)).reminder_offsets)
+    rows = await SQL.ahead_of_person.rows(
+        tx, person_id=person_id, default=default, since=since, until=until, k=MOST_AHEAD
+    )
+    return [accounts.line_ahead(row) for row in rows]
 
 
 async def label(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:

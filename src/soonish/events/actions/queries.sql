@@ -47,6 +47,23 @@ WHERE (e.start_date, e.id) > (coalesce(:after_at::timestamptz, '-infinity'), :af
     SELECT FROM subscription s WHERE s.event_id = e.id AND s.person_id = :person_id AND s.state = 'active'))
 ORDER BY e.start_date, e.id LIMIT :k;
 
+-- name: ahead_of_person
+-- What is planned for somebody: reminders that were wished and planned before their moments, and snoozes.
+SELECT x.* FROM (
+  SELECT e.id AS event_id, e.name, s.id AS subscription_id, w.offset_seconds,
+    e.start_date - make_interval(secs => w.offset_seconds) AS at
+  FROM subscription s JOIN event e ON e.id = s.event_id
+  CROSS JOIN unnest(coalesce(s.reminder_offsets, e.reminder_offsets, :default::int[])) w (offset_seconds)
+  WHERE s.person_id = :person_id AND s.state = 'active' AND e.state IN ('scheduled', 'live')
+    AND e.start_date - make_interval(secs => w.offset_seconds) > now()
+  UNION ALL
+  SELECT e.id, e.name, s.id, NULL, z.at
+  FROM subscription s JOIN event e ON e.id = s.event_id JOIN snooze z ON z.subscription_id = s.id
+  WHERE s.person_id = :person_id AND s.state = 'active' AND z.state = 'planned' AND e.state IN ('scheduled', 'live')
+) x
+WHERE x.at >= coalesce(:since::timestamptz, '-infinity') AND x.at < coalesce(:until::timestamptz, 'infinity')
+ORDER BY x.at LIMIT :k;
+
 -- name: event_names
 SELECT e.id, e.name FROM event e WHERE e.id = ANY(:ids::bigint[]);
 
@@ -169,7 +186,8 @@ SELECT s.* FROM subscription s WHERE s.event_id = :event_id AND s.id = :id;
 SELECT s.* FROM subscription s WHERE s.event_id = :event_id AND s.id = :id FOR NO KEY UPDATE;
 
 -- name: subscribe
--- Whoever left comes back under the same id; nothing where they are subscribed.
+-- Whoever left comes back under the same id; nothing where they are subscribed. The clock is that after the event's lock
+-- was had: whoever asks while a reminder is told is either among those who are told, or came after its moment.
 INSERT INTO subscription AS s (workspace_id, event_id, person_id, source, reminder_offsets, selectors)
 SELECT (SELECT current_workspace()), :event_id, u.person_id, :source,
   CASE WHEN u.offsets IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.offsets::jsonb)::int) END,
@@ -179,7 +197,8 @@ FROM unnest(:person_ids::bigint[], :offsets::text[], :selectors::text[]) WITH OR
 ORDER BY u.person_id
 ON CONFLICT (event_id, person_id) DO UPDATE
 SET state = 'active', source = excluded.source, reminder_offsets = excluded.reminder_offsets,
-    selectors = excluded.selectors, activations = s.activations + 1, activated_at = now(), asked_at = now(),
+    selectors = excluded.selectors, activations = s.activations + 1, activated_at = clock_timestamp(),
+    asked_at = clock_timestamp(),
     removed_at = NULL, removed_by = NULL, version = s.version + 1, updated_at = now()
 WHERE s.state = 'removed'
 RETURNING s.*;
@@ -190,7 +209,8 @@ SELECT s.* FROM subscription s WHERE s.event_id = :event_id AND s.person_id = :p
 -- name: change_subscription
 UPDATE subscription s
 SET reminder_offsets = :reminder_offsets, selectors = :selectors::text::jsonb,
-    asked_at = CASE WHEN s.reminder_offsets IS DISTINCT FROM :reminder_offsets::int[] THEN now() ELSE s.asked_at END,
+    asked_at = CASE WHEN s.reminder_offsets IS DISTINCT FROM :reminder_offsets::int[]
+                    THEN clock_timestamp() ELSE s.asked_at END,
     version = s.version + 1, updated_at = now()
 WHERE s.id = :id
 RETURNING s.*;

@@ -124,9 +124,12 @@ async def _word(tx: Tx, firing: _Firing, person_id: int, pending: int, skipped: 
 async def _firing(
     tx: Tx, events: Events, event_id: int, offset: int, start: datetime | None, scheduled_at: datetime | None = None
 ) -> _Firing | str:
-    """The offset under the event's lock, or why it is not to be told."""
+    """The offset under the event's lock, or why it is not to be told.
+
+    For all who want it the lock is held alone, so that whoever is just subscribing is waited for.
+    """
     try:
-        event = await lock_event(tx, event_id, shared=True)
+        event = await lock_event(tx, event_id, shared=start is None)
     except NotFound:
         return "event_not_found"
     at = moment(event.start_date, offset)

@@ -123,6 +123,14 @@ def of_event(scene: Scene, because: str) -> Account:
     )
 
 
+def line_ahead(row: Mapping[str, Any]) -> Line:
+    """One reminder or snooze that is still to come."""
+    ref = f"/events/{row['event_id']}/subscriptions/{row['subscription_id']}"
+    offset = row["offset_seconds"]
+    what = "One more reminder" if offset is None else f"A reminder {_before(offset)}"
+    return Line(row["at"], "planned", f"{what} of “{row['name']}”, by subscription {row['subscription_id']}.", ref)
+
+
 def _joined(scene: Scene, one: Subscription) -> Iterator[Line]:
     how = "by itself, over the public page" if one.source == "public" else "by the API"
     yield Line(one.activated_at, "audience", f"Subscription {one.id} to {scene.name} was begun {how}.", scene.own_page)

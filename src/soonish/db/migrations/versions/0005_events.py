@@ -43,7 +43,7 @@ CREATE TABLE event (
   sequence int NOT NULL DEFAULT 0,
   link_generation int NOT NULL DEFAULT 0,
   cancel_message text CHECK (char_length(cancel_message) <= 1000),
-  planned_at timestamptz NOT NULL DEFAULT now(),    -- start or offsets last set, or published: what was past then is never sent
+  planned_at timestamptz NOT NULL DEFAULT now(),    -- set, moved or published: what was past then is never sent
   published_at timestamptz,
   live_at timestamptz,
   completed_at timestamptz,
@@ -84,7 +84,7 @@ CREATE TABLE event_change (
 CREATE INDEX event_change_event ON event_change (event_id, id);
 CREATE INDEX event_change_broadcast ON event_change (broadcast_id) WHERE broadcast_id IS NOT NULL;
 CREATE TABLE event_signal (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- the signal's `seq`: written under the event's lock, so in order
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its `seq`: written under the event's lock, so in order
   workspace_id bigint NOT NULL,
   event_id bigint NOT NULL,
   name text NOT NULL CHECK (name IN ('start', 'participant_added', 'participant_removed', 'event_updated',
@@ -111,8 +111,8 @@ CREATE TABLE subscription (
   reminder_offsets int[] CHECK (cardinality(reminder_offsets) <= 20),   -- distinct, largest first; none = the event's
   selectors jsonb,
   activations int NOT NULL DEFAULT 1,
-  activated_at timestamptz NOT NULL DEFAULT now(),
-  asked_at timestamptz NOT NULL DEFAULT now(),      -- activated, or its offsets last changed
+  activated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),      -- activated, or its offsets last changed
   removed_at timestamptz,
   removed_by text CHECK (removed_by IN ('organizer', 'person', 'one_click', 'erased')),
   version int NOT NULL DEFAULT 1,
