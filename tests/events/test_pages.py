@@ -47,7 +47,7 @@ async def api(desk: Desk, path: str) -> Any:
 
 async def test_a_new_event_shows_its_reminders_before_it_is_made(desk: Desk) -> None:
     start = soon(hours=5)
-    shown = await desk.send("/events/preview", **fields(start, reminder_offsets=["", "86400", "3600"], minutes="90"))
+    shown = await desk.send("/events/new/preview", **fields(start, reminder_offsets=["", "86400", "3600"], minutes="90"))
     words = text_of(shown.body)
     assert shown.status == 200
     assert "1 day before" in words.partition("Then people are reminded")[2]
@@ -55,7 +55,7 @@ async def test_a_new_event_shows_its_reminders_before_it_is_made(desk: Desk) -> 
     assert "1 hour 30 minutes before" in words
     assert b'value="Garden party"' in shown.body
     assert (await api(desk, "/v1/events"))["items"] == []
-    none = await desk.send("/events/preview", **fields(start, reminder_offsets=""))
+    none = await desk.send("/events/new/preview", **fields(start, reminder_offsets=""))
     assert "Nobody is reminded" in text_of(none.body)
 
 

@@ -325,14 +325,14 @@ WHERE s.event_id = :event_id AND s.state = 'active' AND s.id = ANY(:ids::bigint[
 -- name: preview
 -- Whom it would reach: subscriptions, their addresses that count, and those that have none.
 WITH one AS (
-  SELECT s.id, (
-    SELECT count(*) FROM address a
-    WHERE a.person_id = s.person_id AND a.active AND a.health IN ('ok', 'failing')
-      AND (s.selectors IS NULL OR EXISTS (
-        SELECT FROM jsonb_array_elements(s.selectors) c
-        WHERE (c.value ->> 'address_id')::bigint = a.id OR c.value ->> 'tag' = ANY(a.tags)))) AS targets
-  FROM subscription s
+  SELECT s.id, count(a.id) AS targets
+  FROM subscription s LEFT JOIN address a
+    ON a.person_id = s.person_id AND a.active AND a.health IN ('ok', 'failing')
+    AND (s.selectors IS NULL OR EXISTS (
+      SELECT FROM jsonb_array_elements(s.selectors) c
+      WHERE (c.value ->> 'address_id')::bigint = a.id OR c.value ->> 'tag' = ANY(a.tags)))
   WHERE s.event_id = :event_id AND s.state = 'active' AND (:ids::bigint[] IS NULL OR s.id = ANY(:ids))
+  GROUP BY s.id
 )
 SELECT count(*)::int AS total, coalesce(sum(o.targets), 0)::int AS targets,
   count(*) FILTER (WHERE o.targets = 0)::int AS no_targets
@@ -474,36 +474,61 @@ ORDER BY e.start_date, e.id LIMIT :k;
 -- === pages of the console
 
 -- name: coming_events
--- What is to come or goes on, soonest first, with what a line of the list says of it.
-SELECT e.*, now() AS read_at,
-  (SELECT count(*)::int FROM subscription s WHERE s.event_id = e.id AND s.state = 'active') AS subscribers,
-  (SELECT e.start_date - make_interval(secs => max(o.offset_seconds)) FROM event_offset o
-   WHERE o.event_id = e.id AND o.offset_seconds < extract(epoch FROM e.start_date - now())) AS next_reminder
-FROM event e
-WHERE e.state IN ('scheduled', 'live') AND e.effective_end_date > now()
-  AND (e.start_date, e.id) > (coalesce(:at::timestamptz, '-infinity'), :id::bigint)
-  AND (:part::text IS NULL OR e.name ILIKE :part OR e.location ILIKE :part)
+-- What is to come or goes on, soonest first: each state by its index, for what is past is much more.
+SELECT e.*, now() AS read_at
+FROM (
+  (SELECT l.* FROM event l
+   WHERE l.state = 'live' AND l.effective_end_date > now()
+     AND (l.start_date, l.id) > (coalesce(:at::timestamptz, '-infinity'), :id::bigint)
+     AND (:part::text IS NULL OR l.name ILIKE :part OR l.location ILIKE :part)
+   ORDER BY l.start_date, l.id LIMIT :k)
+  UNION ALL
+  (SELECT s.* FROM event s
+   WHERE s.state = 'scheduled' AND s.effective_end_date > now()
+     AND (s.start_date, s.id) > (coalesce(:at, '-infinity'), :id)
+     AND (:part IS NULL OR s.name ILIKE :part OR s.location ILIKE :part)
+   ORDER BY s.start_date, s.id LIMIT :k)
+) e
 ORDER BY e.start_date, e.id LIMIT :k;
 
 -- name: draft_events
-SELECT e.*, now() AS read_at,
-  (SELECT count(*)::int FROM subscription s WHERE s.event_id = e.id AND s.state = 'active') AS subscribers,
-  NULL::timestamptz AS next_reminder
-FROM event e
+SELECT e.*, now() AS read_at FROM event e
 WHERE e.state = 'draft' AND (e.start_date, e.id) > (coalesce(:at::timestamptz, '-infinity'), :id::bigint)
   AND (:part::text IS NULL OR e.name ILIKE :part OR e.location ILIKE :part)
 ORDER BY e.start_date, e.id LIMIT :k;
 
 -- name: past_events
--- What is over or cancelled, the latest first.
-SELECT e.*, now() AS read_at,
-  (SELECT count(*)::int FROM subscription s WHERE s.event_id = e.id AND s.state = 'active') AS subscribers,
-  NULL::timestamptz AS next_reminder
-FROM event e
-WHERE (e.state IN ('completed', 'cancelled') OR (e.state <> 'draft' AND e.effective_end_date <= now()))
-  AND (e.start_date, e.id) < (coalesce(:at::timestamptz, 'infinity'), :id::bigint)
-  AND (:part::text IS NULL OR e.name ILIKE :part OR e.location ILIKE :part)
+-- What is over or cancelled, the latest first; the last branch has what has ended and is not closed yet.
+SELECT e.*, now() AS read_at
+FROM (
+  (SELECT c.* FROM event c
+   WHERE c.state = 'completed' AND (c.start_date, c.id) < (coalesce(:at::timestamptz, 'infinity'), :id::bigint)
+     AND (:part::text IS NULL OR c.name ILIKE :part OR c.location ILIKE :part)
+   ORDER BY c.start_date DESC, c.id DESC LIMIT :k)
+  UNION ALL
+  (SELECT x.* FROM event x
+   WHERE x.state = 'cancelled' AND (x.start_date, x.id) < (coalesce(:at, 'infinity'), :id)
+     AND (:part IS NULL OR x.name ILIKE :part OR x.location ILIKE :part)
+   ORDER BY x.start_date DESC, x.id DESC LIMIT :k)
+  UNION ALL
+  (SELECT o.* FROM event o
+   WHERE o.state IN ('scheduled', 'live') AND o.start_date < now() AND o.effective_end_date <= now()
+     AND (o.start_date, o.id) < (coalesce(:at, 'infinity'), :id)
+     AND (:part IS NULL OR o.name ILIKE :part OR o.location ILIKE :part)
+   ORDER BY o.start_date DESC, o.id DESC LIMIT :k)
+) e
 ORDER BY e.start_date DESC, e.id DESC LIMIT :k;
+
+-- name: figures
+-- Of several events: how many subscribe, and the offset of the next reminder that somebody may want.
+SELECT e.id, coalesce(s.count, 0)::int AS subscribers,
+  (SELECT max(o.offset_seconds) FROM event_offset o
+   WHERE o.event_id = e.id AND o.offset_seconds < extract(epoch FROM e.start_date - now())) AS next_offset
+FROM event e LEFT JOIN (
+  SELECT s.event_id, count(*) AS count FROM subscription s
+  WHERE s.event_id = ANY(:ids::bigint[]) AND s.state = 'active' GROUP BY s.event_id
+) s ON s.event_id = e.id
+WHERE e.id = ANY(:ids);
 
 -- name: subscribers_shown
 -- Who hears of an event, or did, with their names.

@@ -22,6 +22,7 @@ from soonish.events.model.events import Event, event_of
 from soonish.events.model.offsets import effective, inherited
 from soonish.events.model.subscriptions import Subscription, subscription_of
 from soonish.people.model.person import ERASED
+from soonish.reminders.leads import moment
 from soonish.web.auth import Caller
 
 When: TypeAlias = Literal["coming", "drafts", "past"]
@@ -72,8 +73,10 @@ async def list_lines(
     """The events of a list; the past ones the latest first."""
     at, event_id = after or (None, 2**62 if when == "past" else 0)
     async with db.transaction(caller.workspace_id, readonly=True) as tx:
-        rows = await _LISTS[when].rows(tx, at=at, id=event_id, part=_pattern(q), k=limit)
-    return [Line(event_of(row), row["subscribers"], row["next_reminder"]) for row in rows]
+        found = [event_of(row) for row in await _LISTS[when].rows(tx, at=at, id=event_id, part=_pattern(q), k=limit)]
+        rows = await SQL.figures.rows(tx, ids=[event.id for event in found])
+    figures = {row["id"]: row for row in rows}
+    return [_line(event, figures[event.id]) for event in found]
 
 
 async def get_shown(db: Database, caller: Caller, event_id: int) -> Event:
@@ -159,6 +162,12 @@ async def csv_of(db: Database, events: Events, caller: Caller, event_id: int) ->
             writer.writerows(_cells(one) for one in page)
             after = page[-1].subscription.id
     return text.getvalue()
+
+
+def _line(event: Event, row: Any) -> Line:
+    offset, subscribers = row["next_offset"], row["subscribers"]
+    next_reminder = moment(event.start_date, offset) if offset is not None and subscribers and event.is_open else None
+    return Line(event, subscribers, next_reminder)
 
 
 async def _subscribers(tx: Tx, event: Event, default: Sequence[int], **wanted: Any) -> list[Subscriber]:

@@ -117,7 +117,7 @@ async def new_page(request: Request, db: Database, caller: Caller) -> Reply:
     return await _new(request, db, caller, EMPTY | {"timezone": caller.timezone, "show_time_in": "event"}, None)
 
 
-@post("/events/preview", role=Role.WRITE, page=True, again=new_page)
+@post("/events/new/preview", role=Role.WRITE, page=True, again=new_page)
 async def preview_event(request: Request, db: Database, caller: Caller, form: EventForm) -> Reply:
     """Show which reminders an event would have, before there is one."""
     return await _new(request, db, caller, _typed(form), _wish(form))
