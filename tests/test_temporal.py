@@ -1,12 +1,10 @@
 """The door to the workflow engine, before a real server: asked once, done once, and no harm while it is away."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,16 +16,14 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
-from soonish import temporal
 from soonish.due import DONE, Fate, Item, Kind, Lane, Loop, Put
-from soonish.embedded.temporal_server import running_address
 from soonish.errors import Invalid, Unavailable
-from soonish.settings import Settings
-from soonish.temporal import Crew, Engine, cause_of
+from soonish.temporal import engine as temporal
+from soonish.temporal.engine import Crew, Engine, cause_of
 from tests.support import workflows as flows
 from tests.support.due import Watcher, ended, put
-from tests.support.parent import Parent
 from tests.support.service import environ
+from tests.support.temporal import Server, engine_of
 
 ALL = Crew(
     workflows=[flows.Greeting, flows.Failing, flows.Listening, flows.Sleeping], activities=[flows.greet, flows.fail]
@@ -37,37 +33,12 @@ PATIENCE = 60.0
 CAUSE = {"kind": "test.thing", "key": "7", "id": 7}
 
 
-class Server:
-    """A Temporal server that a test may stop, freeze and start again, always at the same address."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.start()
-        self.address = running_address(folder) or ""
-
-    def start(self) -> None:
-        self._parent = Parent(self._folder, "temporal")
-
-    def stop(self) -> None:
-        self._parent.stop()
-
-    def tell(self, how: int) -> None:
-        os.kill(self._parent.children[0], how)
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with TemporaryDirectory(prefix="soonish-test-") as folder:
         server = Server(Path(folder) / "data")
         yield server
         server.stop()
-
-
-@asynccontextmanager
-async def engine_of(address: str, *crews: Crew, **settings: str) -> AsyncIterator[Engine]:
-    chosen = {f"SOONISH_TEMPORAL_{name.upper()}": value for name, value in settings.items()}
-    async with Engine(Settings.read(chosen), crews, address=address) as engine:
-        yield engine
 
 
 @pytest.fixture
@@ -340,7 +311,7 @@ def test_it_writes_nothing_to_the_standard_output(server: Server) -> None:
     program = f"""
 import asyncio
 from soonish.settings import Settings
-from soonish.temporal import Engine
+from soonish.temporal.engine import Engine
 
 async def main():
     for address in ("127.0.0.1:1", "{server.address}"):
@@ -358,6 +329,6 @@ asyncio.run(main())
 
 
 def test_the_library_is_loaded_only_where_it_is_used() -> None:
-    program = "import sys, soonish.temporal; print('temporalio' in sys.modules)"
+    program = "import sys, soonish.temporal.engine; print('temporalio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

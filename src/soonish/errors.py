@@ -70,6 +70,11 @@ class Conflict(SoonishError):
     title = "Conflict"
     code = "conflict"
 
+    def __init__(self, message: str = "", *, code: str | None = None, **ids: int) -> None:
+        super().__init__(message, code=code)
+        self.ids = ids
+        """What stands in the way, by the names that the problem gives it."""
+
 
 class Stale(SoonishError):
     """Somebody changed it since you looked."""

@@ -43,6 +43,7 @@ class Setting:
     read: Callable[[str], Any]
     instead: str | None
     secret: bool
+    blank: bool
 
     @property
     def variable(self) -> str:
@@ -59,12 +60,14 @@ class Setting:
             raise ValueError(f"{'its value' if self.secret else repr(text)} cannot be used; {error}") from error
 
     def _given(self, environ: Mapping[str, str]) -> str | None:
-        """Its text; an empty variable counts as none, because compose files make such."""
+        """Its text; an empty variable counts as none, because compose files make such, unless it means something."""
         text, path = environ.get(self.variable), environ.get(f"{self.variable}_FILE")
         if text and path:
             raise ValueError(f"is set twice; keep it or {self.variable}_FILE")
         if path:
             return spelling.content(path)
+        if text == "" and self.blank:
+            return text
         return text or environ.get(self.instead or "") or self.default
 
 
@@ -76,9 +79,10 @@ def _declare(
     shown: str | None = None,
     instead: str | None = None,
     secret: bool = False,
+    blank: bool = False,
 ) -> Any:
     """A field of Settings; `shown` tells a default that comes from elsewhere, `instead` a variable that also counts."""
-    told = (default, shown or default or "none", help, read, instead, secret)
+    told = (default, shown or default or "none", help, read, instead, secret, blank)
     return field(metadata={"setting": told}, repr=not secret)
 
 
@@ -229,6 +233,59 @@ class Settings:
         "The sender of all mail. Needed with SOONISH_SMTP_HOST.", read=spelling.mail_address
     )
     smtp_tls: str = _declare("How to speak to the mail server: starttls, tls or none.", "starttls", spelling.encryption)
+
+    reminder_engine: str = _declare(
+        "How reminders fire: due, by a few due items an event; or temporal, by a schedule for each of them.",
+        "due",
+        spelling.one_of("due", "temporal"),
+    )
+    events_reminder_offsets: tuple[int, ...] = _declare(
+        "Seconds before its start at which an event reminds, where nobody says otherwise; empty = never.",
+        "86400,3600",
+        spelling.offsets,
+        blank=True,
+    )
+    events_default_duration: timedelta = _declare("How long an event without an end lasts.", "24h", spelling.lasting)
+    events_coalesce: timedelta = _declare(
+        "For how long changes of an event are gathered into one message; 0s = each is told by itself.",
+        "0s",
+        spelling.coalescing,
+    )
+    events_reminder_late: timedelta = _declare(
+        "How late a reminder may come; later than this it is not sent.", "1h", spelling.span
+    )
+    events_merge_after: timedelta = _declare(
+        "From what lateness on a reminder gives way to one that is nearer to the start.", "30s", spelling.span
+    )
+    events_reminder_hold: str = _declare(
+        "Whether quiet hours hold reminders: quiet or never.", "quiet", spelling.one_of("quiet", "never")
+    )
+    events_footer: str = _declare(
+        "What ends with the links to change and to end a subscription: email alone, or all messages of events.",
+        "email",
+        spelling.one_of("email", "all"),
+    )
+    events_max_notifications: int = _declare(
+        "After how many messages the workflow of an event begins a new run.", "100", spelling.number
+    )
+    events_resend: timedelta = _declare(
+        "How long a workflow has to act on a signal until it is sent again.", "30s", spelling.span
+    )
+    events_round: timedelta = _declare(
+        "How long the workflow of an event waits before it tries again what failed.", "60s", spelling.span
+    )
+    events_watch: timedelta = _declare(
+        "With the engine temporal: how often a workflow that is missing is looked for.", "1h", spelling.span
+    )
+    events_watch_grace: timedelta = _declare(
+        "How long after an event's end its workflow may take to close it, until it is looked for.", "60s", spelling.span
+    )
+    events_join_ttl: timedelta = _declare("How long the link works by which one joins an event.", "24h", spelling.span)
+    events_join_pause: timedelta = _declare(
+        "How long a mailbox gets no second such mail of one event.", "10m", spelling.span
+    )
+    events_join_per_mailbox_day: int = _declare("How many such mails a mailbox gets in a day.", "5", spelling.number)
+    events_join_per_event_hour: int = _declare("How many such mails an event sends in an hour.", "500", spelling.number)
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Self:

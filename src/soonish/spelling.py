@@ -184,10 +184,21 @@ def mail_address(text: str) -> str:
     return text
 
 
-def encryption(text: str) -> str:
-    if text.lower() not in ("starttls", "tls", "none"):
-        raise ValueError("write starttls, tls or none")
-    return text.lower()
+def one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"write {', '.join(words[:-1])} or {words[-1]}")
+        return text.lower()
+
+    return read
+
+
+def offsets(text: str) -> tuple[int, ...]:
+    """Seconds before a start, each once, the largest first; none at all is good too."""
+    found = sorted(set(each(text, partial(number, least=0, most=31_622_400))), reverse=True)
+    if len(found) > 20:
+        raise ValueError("write at most 20 numbers of seconds, such as 86400,3600")
+    return tuple(found)
 
 
 def schemes(text: str) -> frozenset[str]:
@@ -197,6 +208,7 @@ def schemes(text: str) -> frozenset[str]:
     return found
 
 
+encryption = one_of("starttls", "tls", "none")
 networks = partial(each, read=network)
 origins = partial(each, read=origin)
 months = partial(number, most=1_200)
@@ -204,4 +216,6 @@ lease = partial(span, least="1s", most="1h")
 days = partial(span, least="1d")
 port = partial(number, most=65_535)
 threads = partial(number, most=1_000)
+coalescing = partial(span, most="1d")
+lasting = partial(span, least="1s", most="366d")
 timeout = partial(span, least="100ms", most="5m")

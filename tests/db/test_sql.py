@@ -94,3 +94,9 @@ async def test_a_missing_value_is_an_error_before_anything_is_sent(db: Database)
     async with db.transaction(1) as tx:
         with pytest.raises(KeyError, match="kind"):
             await load(queue.__file__).leased.rows(tx, keys=[])
+
+
+def test_two_statements_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text("-- name: one\nSELECT 1;\n-- name: one\nSELECT 2;\n")
+    with pytest.raises(ValueError, match="named 'one'"):
+        load(str(tmp_path / "code.py"))

@@ -92,13 +92,14 @@ async def test_a_calendar_is_attached_as_an_invitation(email: Email, post: Post)
 
 async def test_whoever_may_unsubscribe_can_do_it_by_header_and_footer(email: Email, post: Post) -> None:
     url = "https://example.org/p/unsubscribe/" + "a1" * 80
-    await email.send(BEN, letter(unsubscribe_url=url))
+    manage = "https://example.org/p/subscription/b2"
+    await email.send(BEN, letter(unsubscribe_url=url, manage_url=manage))
     mail = post.taken[0].mail
     assert f"List-Unsubscribe: <{url}>\r\n".encode() in post.taken[0].raw
     assert mail["list-unsubscribe-post"] == "List-Unsubscribe=One-Click"
     text, html = mail.get_body(("plain",)), mail.get_body(("html",))
-    assert text and url in words(text)
-    assert html and f'<a href="{url}">Unsubscribe</a>' in words(html)
+    assert text and words(text).endswith(f"-- \nYour reminders: {manage}\nUnsubscribe: {url}\n")
+    assert html and f'<a href="{manage}">Your reminders</a> · <a href="{url}">Unsubscribe</a>' in words(html)
 
 
 async def test_nothing_in_a_letter_can_begin_another_header(email: Email, post: Post) -> None:

@@ -54,6 +54,7 @@ BESIDE = (
     rf"tests/test_{NAME}\.py",
     rf"tests/(support|rules)/{NAME}\.py",
     rf"tests/({'|'.join(sorted([*FOLDERS, *MODULES]))}|stories|chaos)/(conftest|test_{NAME})\.py",
+    rf"tests/({'|'.join(sorted(FOLDERS))})/histories/{NAME}\.json",  # of workflows, to be replayed
     r"docs/(tutorial|scale|glossary)\.md",
     r"docs/(how-to|reference|explanation)/[a-z][a-z0-9-]*\.md",
     r"docs/decisions/\d{4}-[a-z0-9-]+\.md",

@@ -18,12 +18,13 @@ import typer
 from typer.testing import CliRunner
 
 from soonish import due, settings
-from soonish.app import parts
+from soonish.app import eventing, lives, parts
+from soonish.app.delivering import TYPES
 from soonish.cli.commands import app
 from soonish.delivery import on_due as delivery_due
-from soonish.delivery.model.facts import FactTypes
 from soonish.delivery.send.sender import Sender
 from soonish.due.model import Kind, Late
+from soonish.events.actions.handed import Events
 from soonish.people.actions.hooks import Hooks
 from soonish.settings import Settings
 from soonish.telemetry import REGISTRY
@@ -139,8 +140,18 @@ def _labels(name: str) -> tuple[str, ...]:
 def kinds() -> list[Kind]:
     """The kinds of the program. Their handlers are read, not run, so they get no database."""
     nothing = cast(Any, None)
-    own = parts._kinds(Settings.read({}), nothing, nothing, Hooks())
-    return [*own, *delivery_due.kinds(nothing, nothing, cast(Any, Sender.__call__))]
+    settings_ = Settings.read({})
+    own = parts._kinds(settings_, nothing, nothing, Hooks())
+    handed = Events(
+        outbox=nothing, people=nothing, vault=nothing, hmac=nothing, public_url="", terms=eventing.terms(settings_),
+        smtp=False,
+    )  # fmt: skip
+    return [
+        *own,
+        *delivery_due.kinds(nothing, nothing, cast(Any, Sender.__call__)),
+        *eventing.kinds(nothing, handed),
+        *lives.kinds(nothing, nothing, handed),
+    ]
 
 
 def kinds_table() -> str:
@@ -182,7 +193,7 @@ def due_tables() -> str:
 
 
 def fact_types_table() -> str:
-    rows = [[f"`{one.name}`", one.ladder, f"`{json.dumps(one.example)}`"] for one in FactTypes()]
+    rows = [[f"`{one.name}`", one.ladder, f"`{json.dumps(one.example)}`"] for one in TYPES]
     return table(["type", "ladder", "data, for example"], rows)
 
 

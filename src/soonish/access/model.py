@@ -177,6 +177,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 _VERBS: Final = {
     "add": "added",
+    "announce": "announced something to",
     "cancel": "cancelled",
     "change": "changed",
     "close": "closed",
@@ -186,7 +187,9 @@ _VERBS: Final = {
     "import": "imported",
     "make": "made",
     "pause": "paused",
+    "publish": "published",
     "pull_forward": "pulled forward",
+    "relink": "made a new link for",
     "remove": "removed",
     "replay": "replayed to",
     "resume": "resumed",
@@ -195,8 +198,13 @@ _VERBS: Final = {
     "rotate": "made a new secret for",
     "sign_in": "signed in",
     "sign_out": "signed out",
+    "snooze": "asked for one more reminder of",
     "state": "stated",
+    "subscribe": "subscribed somebody to",
     "test": "sent a test to",
+    "unsnooze": "took back a reminder of",
+    "unsubscribe": "unsubscribed somebody from",
+    "withdraw": "withdrew",
 }
 _NOUNS: Final = {"api_key": "key", "due": "due item", "key": "key", "sign_in": "sign-in", "system": "this server"}
 
@@ -234,6 +242,8 @@ def _detail(changes: Mapping[str, Any]) -> str:
 def _values(value: Any) -> str:
     if isinstance(value, dict):
         return f" {value['from']} → {value['to']}" if value.keys() == {"from", "to"} else ""
+    if isinstance(value, list):
+        return f" {', '.join(map(str, value))}"
     if isinstance(value, str) and _INSTANT.match(value):
         return f" {datetime.fromisoformat(value):%d %b %Y %H:%M} UTC"
     return f" {value}"

@@ -1,6 +1,7 @@
 """How deliveries are put together: the guard, the channels, the sender, and what people hear of the ledger."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
@@ -28,12 +29,14 @@ from soonish.delivery.routes.ledger_pages import sections
 from soonish.delivery.send.load import Loader
 from soonish.delivery.send.record import Recorder
 from soonish.delivery.send.sender import Links, Pace, Sender
+from soonish.events.model import links as event_links
+from soonish.events.model.facts import FACT_TYPES as EVENT_TYPES
 from soonish.people.actions.confirmation import confirmation_url
 from soonish.people.actions.hooks import Hooks
 from soonish.settings import Settings
 from soonish.vault import Vault
 
-TYPES: Final = FactTypes()
+TYPES: Final = FactTypes(EVENT_TYPES)
 WARM_AFTER: Final = 3.0  # seconds
 LADDERS: Final = ("people", "short", "long", "broker")
 
@@ -55,7 +58,10 @@ def sender(settings: Settings, db: Database, given: Delivering, signature: Signa
         types=TYPES,
         ladders=_ladders(settings),
         pace=Pace(settings.rate_address, settings.rate_host, settings.rate_workspace, max(1, half)),
-        links={CONFIRMATION: _confirmation(settings.public_url, signature)},
+        links={
+            CONFIRMATION: _confirmation(settings.public_url, signature),
+            event_links.CAUSES: _of_events(settings, signature),
+        },
     )
 
 
@@ -125,5 +131,15 @@ def _confirmation(public_url: str, signature: Signature) -> Links:
     def links(row: Mapping[str, Any]) -> Mapping[str, str]:
         token_id = int(row["cause"].removeprefix(CONFIRMATION))
         return {"confirm_url": confirmation_url(signature.known, public_url, row["workspace_id"], token_id)}
+
+    return links
+
+
+def _of_events(settings: Settings, signature: Signature) -> Links:
+    """The page of an event, and the ways out of what somebody hears of it."""
+
+    def links(row: Mapping[str, Any]) -> Mapping[str, str]:
+        made = event_links.Links(signature.known, settings.public_url)
+        return event_links.links_of(made, row, json.loads(row["merge"]), settings.events_footer)
 
     return links

@@ -20,16 +20,16 @@ def _of_admins(caller: Caller) -> Iterator[FirstStep]:
             "soonish api PATCH /v1/workspace timezone=Europe/Berlin",
         )
     yield FirstStep(
-        "Let a program in",
-        "A program asks with a key of its own, which may do no more than it needs.",
-        "/settings#new-key",
-        "Make a key",
-        "soonish api POST /v1/api-keys name=laptop role=read",
-    )
-    yield FirstStep(
         "Add yourself",
         "Soonish tells people. Begin with one, and a way to reach them: an inbox here, mail, or a service you use.",
         "/people",
         "Add a person",
         "soonish api POST /v1/people name=Ben timezone=Europe/Berlin",
+    )
+    yield FirstStep(
+        "Make your first event",
+        "Say what and when. Whoever subscribes hears of changes at once, and is reminded when they want it.",
+        "/events/new",
+        "Make an event",
+        "soonish api POST /v1/events name=Tea start_date=2027-01-01T17:00:00Z",
     )

@@ -20,8 +20,13 @@ from soonish.access.actions.retention import sweeps
 from soonish.access.model import SECRET_COLUMNS
 from soonish.access.routes import api as access_api
 from soonish.access.routes import pages as access_pages
-from soonish.app import signing_in
+from soonish.app import lives, signing_in
 from soonish.app.delivering import delivering, hooks, sender, warm
+from soonish.app.eventing import ahead as events_ahead
+from soonish.app.eventing import eventing, with_events
+from soonish.app.eventing import explain as explain_events
+from soonish.app.eventing import kinds as eventing_kinds
+from soonish.app.eventing import tellers as eventing_tellers
 from soonish.app.first_steps import first_steps
 from soonish.app.installation import Signature
 from soonish.db.listen import Listener
@@ -43,6 +48,15 @@ from soonish.delivery.routes import (
     messages_api,
 )
 from soonish.due import Kind, Lane, Loop
+from soonish.events.actions.handed import Events
+from soonish.events.model import joining as events_model
+from soonish.events.routes import broadcasts_api, events_api, subscriptions_api
+from soonish.events.routes import feeds_api as events_feeds
+from soonish.events.routes import files_api as events_files
+from soonish.events.routes import messages_pages as events_messages
+from soonish.events.routes import pages as events_pages
+from soonish.events.routes import public as events_public
+from soonish.events.routes import subscribers_pages as events_subscribers
 from soonish.ops import on_due as ops_due
 from soonish.ops.actions import why_labels
 from soonish.ops.actions.handed import Ops
@@ -61,7 +75,7 @@ from soonish.people.routes import api as people_api
 from soonish.people.routes import confirm as people_confirm
 from soonish.people.routes import pages as people_pages
 from soonish.settings import Settings
-from soonish.temporal import Engine
+from soonish.temporal.engine import Engine
 from soonish.vault import Vault
 from soonish.web.auth import Secret
 from soonish.web.server import Nav, Parts, create
@@ -70,6 +84,7 @@ MONTH: Final = timedelta(days=31)
 SLICES: Final = Path(__file__).parents[1]
 NAVIGATION: Final = (
     Nav("Now", "/", "n", "clock"),
+    Nav("Events", "/events", "t", "calendar"),
     Nav("People", "/people", "p", "people"),
     Nav("Deliveries", "/deliveries", "v", "arrow"),
     Nav("Endpoints", "/endpoints", "e", "plug"),
@@ -78,7 +93,12 @@ NAVIGATION: Final = (
 )
 SECRETS: Final = tuple(
     ops_due.Secret(table, column)
-    for table, column in (*SECRET_COLUMNS, *people_addresses.SECRET_COLUMNS, *endpoints.SECRET_COLUMNS)
+    for table, column in (
+        *SECRET_COLUMNS,
+        *people_addresses.SECRET_COLUMNS,
+        *endpoints.SECRET_COLUMNS,
+        *events_model.SECRET_COLUMNS,
+    )
 )
 
 
@@ -95,6 +115,7 @@ class Process:
     signature: Signature
     given: Delivering
     hooks: Hooks
+    events: Events
 
 
 @asynccontextmanager
@@ -104,20 +125,30 @@ async def opened(settings: Settings, vault: Vault, role: str) -> AsyncIterator[P
         assert settings.database_url
         db = await Database.open(settings.database_url, listen_url=settings.database_listen_url)
         stack.push_async_callback(db.close)
-        engine = await stack.enter_async_context(Engine(settings)) if role != "serve" else None
+        given, signature = delivering(settings, vault), Signature(db, vault)
+        people = People(vault=vault, hmac=signature, hooks=hooks(settings, given))
+        events, listeners = with_events(eventing(settings, vault, signature, given.outbox, people))
+        engine = Engine(settings)  # one that is not entered answers that it is away
+        if working := engine if role != "serve" else None:
+            engine.take_on(lives.crew(db, events, engine))
+            await stack.enter_async_context(engine)
         health = Health(
             db, data_dir=settings.data_dir, role=role, version=version("soonish"), vault=vault, secrets=SECRETS
         )
-        health.engine = engine
+        health.engine = working
         await stack.enter_async_context(health)
-        given, signature = delivering(settings, vault), Signature(db, vault)
         await signature.read()
-        listeners, sending = hooks(settings, given), sender(settings, db, given, signature)
+        sending = sender(settings, db, given, signature)
         stack.push_async_callback(sending.close)
         health.pulse.on_dead = partial(state_deaths, db, given.outbox)
-        found = (*_kinds(settings, db, vault, listeners), *delivery_due.kinds(db, given.outbox, sending))
+        found = (
+            *_kinds(settings, db, vault, listeners),
+            *delivery_due.kinds(db, given.outbox, sending),
+            *eventing_kinds(db, events),
+            *lives.kinds(db, engine, events),
+        )
         kinds = {kind.name: kind for kind in found}
-        yield Process(settings, db, vault, engine, kinds, health, signature, given, listeners)
+        yield Process(settings, db, vault, working, kinds, health, signature, given, listeners, events)
 
 
 def due_loop(process: Process, lanes: frozenset[Lane], closed: ClosedWorkspaces) -> Loop:
@@ -145,7 +176,6 @@ def application(process: Process, listener: Listener) -> Litestar:
     process.health.listener = listener
     ops = _ops(process)
     callers = Callers(process.db)
-    people = People(vault=process.vault, hmac=process.signature, hooks=process.hooks)
     return create(
         Parts(
             settings=process.settings,
@@ -155,13 +185,19 @@ def application(process: Process, listener: Listener) -> Litestar:
             idempotency=Idempotency(process.vault),
             routes=_routes(),
             navigation=NAVIGATION,
-            templates=[SLICES / name / "templates" for name in ("access", "people", "delivery", "ops")],
+            templates=[SLICES / name / "templates" for name in ("access", "people", "delivery", "events", "ops")],
             gate=process.health,
             listener=listener,
             health=ops_pages.Dots(process.db, ops).look,
             heads=partial(facts.heads, process.db),
             on_start=[warm],
-            state={"access": signing_in.ACCESS, "ops": ops, "people": people, "delivery": process.given},
+            state={
+                "access": signing_in.ACCESS,
+                "ops": ops,
+                "people": process.events.people,
+                "delivery": process.given,
+                "events": process.events,
+            },
         )
     )
 
@@ -182,6 +218,15 @@ def _routes() -> list[Any]:
         ledger_pages,
         endpoints_pages,
         facts_pages,
+        events_api,
+        subscriptions_api,
+        broadcasts_api,
+        events_feeds,
+        events_files,
+        events_pages,
+        events_subscribers,
+        events_messages,
+        events_public,
         ops_api,
         ops_pages,
         why_api,
@@ -215,8 +260,14 @@ def _ops(process: Process) -> Ops:
     return Ops(
         health=process.health,
         kinds=process.kinds,
-        tellers={"delivery": why_labels.tell},
-        explainers={"system": explain, "delivery": why_labels.label, "people": _explain_people},
+        tellers={"delivery": why_labels.tell, **eventing_tellers(process.events.terms)},
+        explainers={
+            "system": explain,
+            "delivery": why_labels.label,
+            "people": _explain_people,
+            "events": explain_events,
+        },
+        ahead=[events_ahead(process.events.terms)],
         first_steps=first_steps,
         metrics_token=process.settings.metrics_token,
     )

@@ -23,6 +23,7 @@ from soonish.due import Lane, Loop
 from soonish.embedded.folder import Folder
 from soonish.embedded.lock import Lock
 from soonish.errors import FieldError, SoonishError
+from soonish.events.actions.replanning import ask_to_convert
 from soonish.ops.actions.secrets import workspaces
 from soonish.ops.actions.system import begin
 from soonish.settings import Settings, WrongSettings
@@ -130,6 +131,7 @@ async def _begun(stack: AsyncExitStack, process: Process, working: Loop) -> None
     await stack.enter_async_context(working)
     process.health.begun()
     await begin(process.db)
+    await ask_to_convert(process.db, process.events.terms)
     with suppress(SoonishError):
         await process.health.beat()
         process.health.pulse.suspect(await workspaces(process.db))

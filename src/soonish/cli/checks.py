@@ -17,7 +17,7 @@ from soonish.embedded.temporal_server import running_address
 from soonish.errors import SoonishError, Unavailable
 from soonish.settings import Settings
 from soonish.spelling import Bind
-from soonish.temporal import Engine
+from soonish.temporal.engine import Engine
 
 LEAST_FREE: Final = 200 * 2**20  # below it a service begins nothing new
 LITTLE_FREE: Final = 2**30

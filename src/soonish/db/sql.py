@@ -65,11 +65,13 @@ class Statements:
 
 @cache
 def load(module_file: str, schema: str = "due") -> Statements:
-    """The statements of the `queries.sql` that lies beside `module_file`."""
+    """The statements of the `queries.sql` that lies beside `module_file`; raises ValueError where two have one name."""
     text = Path(module_file).with_name("queries.sql").read_text()
     parts = _NAME.split(in_schema(text, schema))[1:]
     statements = {}
     for name, short, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if name in statements:
+            raise ValueError(f"{module_file}: two statements are named {name!r}")
         statements[name] = parse(name, body)
         if short:
             statements[short] = parse(short, _BRACKETS.sub("", body))

@@ -65,6 +65,7 @@ class Letter:
     link: str | None = None
     calendar: str | None = None  # the text of an .ics file
     unsubscribe_url: str | None = None
+    manage_url: str | None = None  # where its reader changes what they hear
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import msgspec
 from soonish import failpoints
 from soonish.db.pool import Tx
 from soonish.db.sql import load
-from soonish.delivery.model.letters import Message, Recipient
+from soonish.delivery.model.letters import NO_MERGE, Message, Recipient
 from soonish.due import Lane, Put, queue
 from soonish.due.model import prefix_end
 from soonish.vault import Vault
@@ -88,7 +88,16 @@ class Outbox:
         pending = await self._put(tx, rows, bulk)
         return Told(message_id, pending, len(rows) - pending)
 
-    async def post(self, tx: Tx, cause: str, mailbox: str, message: Message, *, person_id: int | None = None) -> Told:
+    async def post(
+        self,
+        tx: Tx,
+        cause: str,
+        mailbox: str,
+        message: Message,
+        *,
+        person_id: int | None = None,
+        merge: Mapping[str, Any] = NO_MERGE,
+    ) -> Told:
         """One mail to a mailbox that is no address yet; where it goes is kept sealed."""
         place = await SQL.place_of_delivery.row(tx)
         sealed = self._vault.seal(mailbox.encode(), (place["workspace_id"], "delivery", "mailbox", place["id"]))
@@ -100,7 +109,7 @@ class Outbox:
             message_id=message_id,
             mailbox=sealed,
             person_id=person_id,
-            merge=_json({}),
+            merge=_json(merge),
             due_at=message.send_at,
             expires_at=message.expires_at,
         )

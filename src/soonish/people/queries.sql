@@ -165,6 +165,14 @@ SET verified_at = now(), health = CASE WHEN a.health = 'unverified' THEN 'ok' EL
     version = a.version + 1, updated_at = now()
 WHERE a.id = :id AND a.verified_at IS NULL;
 
+-- name: owner_of_mailbox
+SELECT o.id
+FROM (SELECT p.id, 1 AS rank FROM person p WHERE p.email_key = :email
+      UNION ALL
+      SELECT a.person_id, 2 FROM address a
+      WHERE a.target_print = :target_print AND a.kind = 'email' AND a.verified_at IS NOT NULL) o
+ORDER BY o.rank, o.id LIMIT 1;
+
 -- name: sweep_tokens
 -- A day longer than they work, for they also count the mails of a day.
 DELETE FROM address_token t

@@ -7,6 +7,7 @@ How a request is carried out by the plan stands in serving.
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import NoneType, UnionType
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -130,6 +131,7 @@ def plan(
     """Read the function's annotations; raises TypeError for what cannot be served."""
     hints = get_type_hints(function, include_extras=True)
     answer = hints.pop("return", None)
+    hints = {name: _sure(of) for name, of in hints.items()}
     names = dict(PARAMETER.findall(path))
     operation = Operation(
         method, path, role, function, page, rated, tuple(codes), again,
@@ -139,6 +141,12 @@ def plan(
     )  # fmt: skip
     _check(operation, set(hints))
     return operation if page or method == "GET" or operation.body else replace(operation, body=_NOTHING)
+
+
+def _sure(of: Any) -> Any:
+    """The type of what may be absent, such as a form in whose place JSON was sent."""
+    known = [one for one in get_args(of) if one is not NoneType] if isinstance(of, UnionType) else []
+    return known[0] if len(known) == 1 else of
 
 
 def _word(of: Any) -> str | None:

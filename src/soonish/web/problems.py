@@ -4,7 +4,8 @@ Nothing of the inside is ever in it: what is no error of ours says "Internal err
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -67,6 +68,7 @@ class Refusal:
     detail: str
     errors: tuple[FieldError, ...] = ()
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    ids: Mapping[str, int] = field(default_factory=dict)  # of what stands in the way
 
     @property
     def title(self) -> str:
@@ -78,7 +80,7 @@ class Refusal:
             TYPE + self.code, self.title, self.status, self.code, self.detail, INSTANCE + request_id, [*self.errors]
         )
         headers: Headers = [(b"content-type", b"application/problem+json"), *self.headers]
-        return Reply(self.status, headers, msgspec.json.encode(shown))
+        return Reply(self.status, headers, msgspec.json.encode(msgspec.to_builtins(shown) | dict(self.ids)))
 
 
 def refusal(error: Exception, request_id: str) -> Refusal:
@@ -98,7 +100,7 @@ def _ours(error: SoonishError) -> Refusal:
         detail = "1 field needs a change." if count == 1 else f"{count} fields need a change."
         said = error.message if error.message != error.title else detail
         return Refusal(error.status, _shared_code(error), said, tuple(error.errors), headers)
-    return Refusal(error.status, error.code, error.message, (), headers)
+    return Refusal(error.status, error.code, error.message, (), headers, getattr(error, "ids", {}))
 
 
 def _shared_code(error: Invalid) -> str:

@@ -78,6 +78,16 @@ def too_large() -> TooLarge:
     return TooLarge("The body is greater than 1 MiB; send less at once")
 
 
+def sends_json(headers: Headers) -> bool:
+    """Whether the body is JSON, where a form would do as well."""
+    return _JSON.fullmatch(headers.get(b"content-type") or "") is not None
+
+
+def asks_json(headers: Headers) -> bool:
+    """Whether a program asks, where a browser would be shown a page."""
+    return "application/json" in (headers.get(b"accept") or "") or sends_json(headers)
+
+
 def need_json(content_type: str | None) -> None:
     if content_type is None or not _JSON.fullmatch(content_type):
         raise UnsupportedMedia("Send JSON, with the header Content-Type: application/json")

@@ -27,6 +27,7 @@ from soonish.web.reading import (
     Disconnected,
     Headers,
     IfMatch,
+    asks_json,
     idempotency_key,
     need_form,
     need_json,
@@ -34,6 +35,7 @@ from soonish.web.reading import (
     read_form,
     read_json,
     read_query,
+    sends_json,
     with_slashes,
 )
 from soonish.web.scalars import BAD
@@ -110,10 +112,11 @@ async def _refuse(call: Call, error: Exception) -> ASGIApp:
     operation = call.operation
     if isinstance(error, NotFound) and operation.role is None and "token" in operation.path_names:
         call.kit.door.count_wrong_token(call.scope["state"]["address"])
-    if operation.again and isinstance(error, Invalid | Conflict | Stale):
+    again = None if asks_json(call.headers) else operation.again
+    if again and isinstance(error, Invalid | Conflict | Stale):
         errors = tuple(error.errors) if isinstance(error, Invalid) else ()
         call.scope["state"]["filled"] = Filled(call.scope["path"], call.form, errors, error.message, error.status)
-        return await _show_again(call, operation.again)
+        return await _show_again(call, again)
     return call.kit.refuse(call.scope, error)
 
 
@@ -202,14 +205,14 @@ async def _read(call: Call) -> None:
 
 async def _read_body(call: Call, errors: list[FieldError]) -> None:
     operation = call.operation
-    if operation.body:
-        await _read_json(call, operation.body, errors)
-    elif operation.form:
+    if operation.form and not (operation.body and sends_json(call.headers)):
         if call.headers.get(b"content-length") != "0":
             need_form(call.headers.get(b"content-type"))
         await _take_form(call)
         values = {name: given for name, given in call.form.items() if name != "csrf"}
         _take(call, operation.form, values, errors)
+    elif operation.body:
+        await _read_json(call, operation.body, errors)
 
 
 async def _read_json(call: Call, wanted: Input[Any], errors: list[FieldError]) -> None:
@@ -217,7 +220,7 @@ async def _read_json(call: Call, wanted: Input[Any], errors: list[FieldError]) -
     if not wanted.optional:
         need_json(content_type)
     call.body = await read_body(call.request.receive)
-    if call.body or not wanted.optional:
+    if call.body or not wanted.optional or call.operation.form:
         need_json(content_type)
         _take(call, wanted, read_json(call.body), errors)
 

@@ -282,8 +282,8 @@ def _attach(mail: EmailMessage, calendar: str) -> None:
 
 def _text(letter: Letter) -> str:
     parts = [letter.body, letter.link or ""]
-    if letter.unsubscribe_url:
-        parts.append(f"-- \nUnsubscribe: {_url(letter.unsubscribe_url)}")
+    if ways := _ways_out(letter):
+        parts.append("\n".join(["-- ", *(f"{words}: {url}" for words, url in ways)]))
     return "\n\n".join(_clean(part) for part in parts if part) + "\n"
 
 
@@ -292,10 +292,17 @@ def _html(letter: Letter) -> str:
     parts = [f"<p>{body}</p>"]
     if letter.link:
         parts.append(f"<p>{_anchor(letter.link, letter.link)}</p>")
-    if letter.unsubscribe_url:
-        parts.append(f"<hr>\n<p><small>{_anchor(_url(letter.unsubscribe_url), 'Unsubscribe')}</small></p>")
+    if ways := _ways_out(letter):
+        anchors = " · ".join(_anchor(url, words) for words, url in ways)
+        parts.append(f"<hr>\n<p><small>{anchors}</small></p>")
     head = f'<head><meta charset="utf-8"><title>{_escaped(_line(letter.title))}</title></head>'
     return "\n".join(["<!DOCTYPE html>", "<html>", head, "<body>", *parts, "</body>", "</html>", ""])
+
+
+def _ways_out(letter: Letter) -> list[tuple[str, str]]:
+    """What stands below the text: how its reader changes what they hear, or ends it."""
+    found = [("Your reminders", letter.manage_url), ("Unsubscribe", letter.unsubscribe_url)]
+    return [(words, _url(url)) for words, url in found if url]
 
 
 def _anchor(url: str, words: str) -> str:

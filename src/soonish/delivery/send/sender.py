@@ -246,11 +246,12 @@ class Sender:
         return Letter(
             wire(row["wire_id"]),
             title,
-            body,
+            "\n\n".join(part for part in (body, links.get("footer")) if part),
             letter["level"],
             links.get("link") or letter["link"],
             letter["calendar"],
             links.get("unsubscribe_url"),
+            links.get("manage_url"),
         )
 
     def _links_of(self, row: Mapping[str, Any]) -> Mapping[str, str]:

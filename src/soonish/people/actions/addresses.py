@@ -4,8 +4,9 @@ A target is taken and never given back. What speaks there, and whether it may be
 handed in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import asyncpg
@@ -75,6 +76,39 @@ async def add_address(
         await people.hooks.on_address(tx, caller, person, address)
     await ring(tx, caller.workspace_id, LIVE)
     return address
+
+
+async def find_owner(tx: Tx, people: People, workspace_id: int, mailbox: str) -> int | None:
+    """Whose mailbox it is: who is known by this mail address, or else who has agreed to be written to there."""
+    found: int | None = await SQL.owner_of_mailbox.value(
+        tx, email=mailbox.lower(), target_print=await print_of(people, workspace_id, "email", mailbox)
+    )
+    return found
+
+
+async def agreed_address(tx: Tx, people: People, caller: Caller, person_id: int, mailbox: str) -> int:
+    """The address of a person whose owner has just shown that the mailbox is theirs; made where there is none."""
+    await lock_person(tx, person_id)
+    good = await _check(people, caller, "email", mailbox)
+    owned = await SQL.addresses.rows(tx, person_ids=[person_id])
+    if own := next((row for row in owned if row["target_print"] == good.print), None):
+        await SQL.verify_address.run(tx, id=own["id"])
+        address_id: int = own["id"]
+        return address_id
+    address_id = await SQL.next_address_id.value(tx)
+    await SQL.add_address.row(
+        tx,
+        workspace_id=caller.workspace_id,
+        person_id=person_id,
+        kind="email",
+        label=_free_label({row["label"] for row in owned}),
+        tags=[],
+        active=True,
+        **_columns(people, caller, address_id, "email", good, trusted=True),
+    )
+    await record(tx, caller, "add", f"address/{address_id}", {"person_id": person_id, "kind": "email"})
+    await ring(tx, caller.workspace_id, LIVE)
+    return address_id
 
 
 async def change_address(
@@ -158,6 +192,12 @@ def kinds(people: People) -> list[KindOfAddress]:
             schemes=tuple(hooks.schemes),
         ),
     ]
+
+
+def _free_label(taken: Collection[str]) -> str:
+    """`mail`, or `mail 2` and so on where there is one."""
+    names = ("mail" if n == 1 else f"mail {n}" for n in count(1))
+    return next(name for name in names if name not in taken)
 
 
 async def _check(people: People, caller: Caller, kind: AddressKind, target: str | None) -> _Target:

@@ -1,4 +1,4 @@
-"""The workflow engine: start, signal, describe and cancel workflows, and run the workers that carry them out.
+"""The workflow engine: start, plan, signal, describe and cancel workflows, and run the workers that carry them out.
 
 One client a process. It connects in the background and again whenever it must; what is asked of it meanwhile is
 `Unavailable`, so that due items hold and go on by themselves. Requests never come here. Knows no workflow of a slice.
@@ -13,17 +13,17 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
-from soonish import telemetry
 from soonish.due.model import Item
-from soonish.errors import Invalid, NotFound, SoonishError, Unavailable
+from soonish.errors import Invalid, Unavailable
 from soonish.settings import Settings
+from soonish.temporal.plans import Once, schedule
+from soonish.temporal.way import way
 
 if TYPE_CHECKING:  # it takes half a second to load, and a process that only serves never needs it
     from temporalio.client import Client
     from temporalio.runtime import Runtime
     from temporalio.service import RPCError
-    from temporalio.worker import Interceptor, StartActivityInput, Worker
-    from temporalio.workflow import ActivityHandle
+    from temporalio.worker import Worker
 
 T = TypeVar("T")
 Signalled: TypeAlias = Literal["sent", "closed"]
@@ -74,6 +74,10 @@ class Engine:
         self._answers = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    def take_on(self, *crews: Crew) -> None:
+        """Add crews; before it is entered, for those whose work needs this engine."""
+        self._crews = (*self._crews, *crews)
+
     @property
     def up(self) -> bool:
         """Whether it answered the last time that it was asked."""
@@ -109,12 +113,13 @@ class Engine:
     ) -> bool:
         """Start a workflow; one that runs or ever ran is left alone (with `rerun`: only one that runs).
 
+        `arg` is what it is given, a tuple if that is more than one thing.
         Answers whether this call started it. So a second claim of the same item is harmless.
         """
         started = await self._start(workflow, workflow_id, arg, of, rerun)
         return started is not None
 
-    async def signal(self, workflow_id: str, name: str, cause: Mapping[str, Any], **payload: Any) -> Signalled:
+    async def signal(self, workflow_id: str, name: str, cause: Mapping[str, Any], /, **payload: Any) -> Signalled:
         """Signal a workflow; one that is unknown or has ended answers `closed`, and the caller decides."""
         handle = self._connected().get_workflow_handle(workflow_id)
         sent = await self._ask(lambda: handle.signal(name, {**payload, "cause": dict(cause)}, rpc_timeout=DEADLINE))
@@ -127,6 +132,7 @@ class Engine:
         arg: Any,
         name: str,
         cause: Mapping[str, Any],
+        /,  # so that a payload may have a name too
         *,
         of: str | None = None,
         rerun: bool = True,
@@ -152,6 +158,29 @@ class Engine:
         status = found.status.name.lower() if found.status else "running"
         return Execution(found.id, found.run_id, status, found.start_time, found.close_time)
 
+    async def plan_once(self, schedule_id: str, once: Once, *, of: str | None = None) -> None:
+        """Let a workflow be started once; a schedule of that name is changed, and has its one start again."""
+        from temporalio.client import ScheduleAlreadyRunningError, ScheduleUpdate
+
+        client, plan = self._connected(), schedule(once, schedule_id, self.queue("workflows", of))
+        handle = client.get_schedule_handle(schedule_id)
+        with suppress(ScheduleAlreadyRunningError):
+            await self._ask(lambda: client.create_schedule(schedule_id, plan, rpc_timeout=DEADLINE), gone=False)
+            return
+        update = await self._ask(lambda: handle.update(lambda _: ScheduleUpdate(plan), rpc_timeout=DEADLINE))
+        if update is GONE:  # it ended between the two
+            await self._ask(lambda: client.create_schedule(schedule_id, plan, rpc_timeout=DEADLINE), gone=False)
+
+    async def unplan(self, schedule_id: str) -> bool:
+        """Remove a schedule; answers whether there was one."""
+        handle = self._connected().get_schedule_handle(schedule_id)
+        return await self._ask(lambda: handle.delete(rpc_timeout=DEADLINE)) is not GONE
+
+    async def is_planned(self, schedule_id: str) -> bool:
+        """Whether there is such a schedule, used up or not."""
+        handle = self._connected().get_schedule_handle(schedule_id)
+        return await self._ask(lambda: handle.describe(rpc_timeout=DEADLINE)) is not GONE
+
     async def _start(
         self, workflow: str, workflow_id: str, arg: Any, of: str | None, rerun: bool, **more: Any
     ) -> Any | None:
@@ -163,7 +192,7 @@ class Engine:
             return await self._ask(
                 lambda: client.start_workflow(
                     workflow,
-                    arg,
+                    args=arg if isinstance(arg, tuple) else (arg,),
                     id=workflow_id,
                     task_queue=self.queue("workflows", of),
                     id_reuse_policy=Policy.ALLOW_DUPLICATE if rerun else Policy.REJECT_DUPLICATE,
@@ -266,7 +295,7 @@ class Engine:
                 client,
                 task_queue=name,
                 graceful_shutdown_timeout=GRACE,
-                interceptors=[_way(self.queue("activities", of))],
+                interceptors=[way(self.queue("activities", of))],
                 **hands,
             )
             for (name, of), hands in self._queues().items()
@@ -297,49 +326,6 @@ async def _look(client: "Client") -> None:
     await client.workflow_service.describe_namespace(
         DescribeNamespaceRequest(namespace=client.namespace), timeout=timedelta(seconds=3)
     )
-
-
-def _way(activity_queue: str) -> "Interceptor":
-    """How work passes through a worker: activities find their own queue, and what fails is told without secrets."""
-    from temporalio import worker
-
-    class Outbound(worker.WorkflowOutboundInterceptor):
-        def start_activity(self, input: "StartActivityInput") -> "ActivityHandle[Any]":  # noqa: A002 - the library's
-            input.task_queue = input.task_queue or activity_queue
-            return super().start_activity(input)
-
-    class Inbound(worker.WorkflowInboundInterceptor):
-        def init(self, outbound: worker.WorkflowOutboundInterceptor) -> None:
-            super().init(Outbound(outbound))
-
-    class Activities(worker.ActivityInboundInterceptor):
-        async def execute_activity(self, input: worker.ExecuteActivityInput) -> Any:  # noqa: A002
-            try:
-                return await super().execute_activity(input)
-            except Exception as error:
-                raise _told(error) from None  # its history would keep the cause, with all that it says
-
-    class Way(worker.Interceptor):
-        def intercept_activity(self, next: worker.ActivityInboundInterceptor) -> Activities:  # noqa: A002
-            return Activities(next)
-
-        def workflow_interceptor_class(self, _: worker.WorkflowInterceptorClassInput) -> type[Inbound]:
-            return Inbound
-
-    return Way()
-
-
-def _told(error: Exception) -> Exception:
-    """What a workflow learns of an activity that failed; only what was asked wrongly is not tried again."""
-    from temporalio.exceptions import ApplicationError, FailureError
-
-    if isinstance(error, FailureError):  # made for workflows, by whoever wrote the activity
-        return error
-    final = isinstance(error, Invalid | NotFound)
-    if not isinstance(error, SoonishError):
-        _log.error("temporal.activity_failed", exc_info=error)
-    kind = error.code if isinstance(error, SoonishError) else type(error).__name__
-    return ApplicationError(telemetry.redact(str(error)), type=kind, non_retryable=final)
 
 
 def _is_gone(error: "RPCError") -> bool:
