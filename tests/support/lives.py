@@ -21,7 +21,9 @@ from soonish.app.parts import Process, due_loop, opened
 from soonish.due import Lane, Put
 from soonish.events.actions.replanning import ask_to_convert
 from soonish.events.actions.signals import add_signal
+from soonish.vault import make_key
 from tests.support.due import until
+from tests.support.service import Service
 from tests.support.site import House, Site, settings_of, site
 from tests.support.temporal import Server
 
@@ -165,9 +167,9 @@ class Lives:
         found: dict[str, Any] = await self.workflow(event_id).query("get_status")
         return found
 
-    async def until(self, statement: str, *values: Any) -> Any:
+    async def until(self, statement: str, *values: Any, within: float = PATIENCE) -> Any:
         """What a look answers as soon as it is true."""
-        return await until(lambda: self.value(statement, *values), PATIENCE)
+        return await until(lambda: self.value(statement, *values), within)
 
     async def told(self, event_id: int) -> list[str]:
         """The titles of what was told of an event, in the order of the ledger."""
@@ -198,6 +200,11 @@ class Lives:
 
     # -- what may happen to it
 
+    def worker(self, **settings: str) -> Service:
+        """A process of its own that works on the same, not started yet; it may be killed."""
+        named: dict[str, Any] = {f"SOONISH_{name.upper()}": one for name, one in (self.settings | settings).items()}
+        return Service(command="work", SOONISH_DATABASE_URL=str(self.process.settings.database_url), **named)
+
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
         """While the Temporal server is away."""
@@ -220,7 +227,8 @@ async def lives(
 ) -> AsyncIterator[Lives]:
     """The product on a database of its own, and at work unless it only serves."""
     number = next(_numbers)
-    own = {"temporal_address": server.address, "temporal_task_queue": f"test-{os.getpid()}-{number}"} | FAST | settings
+    mine = {"temporal_address": server.address, "temporal_task_queue": f"test-{os.getpid()}-{number}"}
+    own = mine | {"secrets_keys": make_key()} | FAST | settings
     async with AsyncExitStack() as stack:
         product = await stack.enter_async_context(site(database_url, folder, role, **own))
         await _own_ids(product, number)
