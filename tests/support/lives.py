@@ -30,6 +30,8 @@ from tests.support.temporal import Server
 _numbers = itertools.count(1)
 FAST = {"events_round": "1s", "events_resend": "1s", "events_watch_grace": "1s", "egress_allow": "127.0.0.0/8"}
 PATIENCE = 40.0
+KILLED_PATIENCE = 150.0  # what a killed worker held is given to another after half a minute
+KILLED = 137
 
 
 @dataclass
@@ -213,6 +215,15 @@ class Lives:
             yield
         finally:
             await asyncio.to_thread(self.server.start)
+
+    async def dies_at(self, point: str, **settings: str) -> None:
+        """A worker that ends without any cleanup when it first passes that point."""
+        worker = self.worker(failpoints=f"{point}=exit@1", lease="5s", **settings)
+        worker.begin()
+        try:
+            assert await asyncio.to_thread(worker.end, KILLED_PATIENCE) == KILLED, worker.log[-3000:]
+        finally:
+            worker.remove()
 
     async def _insert(self, table: str, row: dict[str, Any]) -> Any:
         values = {name: json.dumps(value) if name == "selectors" else value for name, value in row.items()}
