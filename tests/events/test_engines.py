@@ -1,7 +1,7 @@
 """Reminders by either engine: each its own, at its moment, once; whatever moves, leaves or stops meanwhile."""
 
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,8 @@ async def test_each_gets_their_own_at_its_moment_and_who_left_gets_nothing(life:
         assert not await life.process.engine.is_planned(schedule_id(event["id"], left, 4))
 
     start = await parties.at(9)
-    assert (await parties.change(event, start_date=start.replace("Z", "+00:00"), notify=False)).status == 200
+    elsewhere = parse_instant(start).astimezone(timezone(timedelta(hours=-5))).isoformat()
+    assert (await parties.change(event, start_date=elsewhere, notify=False)).status == 200
     assert await told(life, event, 3) == [(ann, 4, None), (dan, 3, None), (ben, 2, None)]
     await clock_at(life, parse_instant(start) + timedelta(seconds=1))
     assert len(await reminders(life, event)) == 3

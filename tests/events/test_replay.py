@@ -6,7 +6,7 @@ from temporalio.worker import Replayer
 
 from soonish.events.workflow.life import EventWorkflow
 from soonish.events.workflow.reminder import ReminderWorkflow
-from soonish.temporal.way import way
+from soonish.temporal.way import runner, way
 from tests.support.histories import FOLDER
 
 HISTORIES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.json"))}
@@ -14,7 +14,9 @@ HISTORIES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.json"
 
 @pytest.mark.parametrize("name", HISTORIES)
 async def test_a_history_that_was_kept_is_replayed(name: str) -> None:
-    replayer = Replayer(workflows=[EventWorkflow, ReminderWorkflow], interceptors=[way("queue")])
+    replayer = Replayer(
+        workflows=[EventWorkflow, ReminderWorkflow], interceptors=[way("queue")], workflow_runner=runner()
+    )
     await replayer.replay_workflow(WorkflowHistory.from_json(name, HISTORIES[name]))
 
 

@@ -8,7 +8,7 @@ from tests.support.telling import person
 
 async def test_somebody_comes_leaves_and_comes_back_under_the_same_id(parties: Parties) -> None:
     ann = await parties.guest("Ann")
-    event = await parties.event(3_600, location="Yard", link="https://example.org/party")
+    event = await parties.event(3_000, location="Yard", link="https://example.org/party")
     path = f"/v1/events/{event['id']}/subscriptions"
     made = await parties.api.post(path, {"person_id": ann, "reminder_offsets": [60, 120, 60]})
     assert made.status == 201

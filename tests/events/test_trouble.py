@@ -150,6 +150,37 @@ async def test_a_moment_that_passed_before_its_schedule_was_made_is_told_at_once
         assert await parties.told() == [("Ann", "Reminder: Party")]
 
 
+async def test_a_workflow_that_keeps_schedules_is_looked_for_before_the_end_too(
+    database_url: str, tmp_path: Path, temporal: Server
+) -> None:
+    async with lives(database_url, tmp_path, temporal, reminder_engine="temporal", events_watch="1s") as life:
+        event = await Parties(life.product, life.house).event(3_600)
+        await life.all_handled(event["id"])
+        await life.workflow(event["id"]).terminate()
+        await life.ran(event["id"], "TERMINATED", "RUNNING")
+
+
+async def test_how_long_what_is_told_is_of_use(life: Lives) -> None:
+    event_id = await life.event(start=1, end=7_200)
+    soon = await life.event(start=1, end=60)
+    for one in (event_id, soon):
+        await life.subscribe(one, await life.person())
+        await life.announce(one)
+        await life.all_handled(one)
+    await life.cancel(soon)
+    assert await life.result(soon) == "cancelled"
+    rows = await life.house.rows(
+        """SELECT m.expires_at = e.effective_end_date AS at_its_end, m.expires_at - b.telling_at AS life,
+             m.calendar IS NOT NULL
+           FROM broadcast b JOIN event e ON e.id = b.event_id
+           JOIN message m ON m.cause = 'event/' || e.id || '/broadcast/' || b.id ORDER BY b.id"""
+    )
+    first, second, last = (tuple(row) for row in rows)
+    assert (first[0], first[2]) == (True, False)
+    assert second == (False, timedelta(hours=1), False)
+    assert last == (False, timedelta(hours=72), True)
+
+
 async def test_a_reminder_says_why_it_told_nobody(life: Lives) -> None:
     parties = Parties(life.product, life.house)
     event = await parties.event(3_600, reminder_offsets=[60])

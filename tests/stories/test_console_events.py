@@ -129,58 +129,79 @@ async def test_an_event_is_made_subscribed_changed_announced_and_cancelled(conso
     ben = await ask(console, "/v1/people", {"name": f"Ben {uuid4().hex[:6]}"})
     await ask(console, f"/v1/people/{ben['id']}/addresses", {"kind": "console", "label": "console"})
     async with console.visit("write", size=size) as page:
-        await page.goto("/events")
-        await page.get_by_role("link", name="New event").click()
-        await page.get_by_label("Name", exact=True).fill(name)
-        await page.get_by_label("Starts", exact=True).fill(soon(hours=5).strftime("%Y-%m-%dT%H:%M"))
-        await page.get_by_label("Place").fill("Yard")
-        await page.get_by_role("button", name="Show the reminders").click()
-        shown = page.locator("#preview")
-        await expect(shown).to_contain_text("past: nobody is reminded then")
-        await expect(shown).to_contain_text("1 hour before")
-        await expect(page.get_by_label("Name", exact=True)).to_have_value(name)
-        await page.get_by_role("button", name="Publish").click()
-        await said(page, f"{name} is on")
-        await expect(page.locator(".lead")).to_contain_text("in 4 h")
+        await _makes(page, name)
+        await _subscribes(page, ben)
+        await _changes(page)
+        await _announces(page, name, ben["name"])
+        await _cancels(page, name)
 
-        await page.locator("#new-subscriber > summary").click()
-        await page.get_by_label("Who", exact=True).last.fill(f"{ben['name']} (#{ben['id']})")
-        await page.get_by_label("As the event has them").uncheck()
-        await page.get_by_label("15 minutes before").check()
-        await page.get_by_role("button", name="Subscribe them").click()
-        await said(page, "They hear of changes from now on")
-        await expect(row(page, ben["name"])).to_contain_text("15 minutes before")
 
-        await page.get_by_role("link", name="Edit", exact=True).click()
-        await page.get_by_label("Place").fill("Hall")
-        await page.get_by_label("A note to it").fill("It will rain.")
-        await page.get_by_role("button", name="Show the message").click()
-        await expect(page.locator("#preview")).to_contain_text("• Location: Hall (was Yard)")
-        await page.get_by_role("button", name="Save").click()
-        await said(page, "1 subscriber hears of it now")
+async def _makes(page: Page, name: str) -> None:
+    """Look at the reminders first, then publish it."""
+    await page.goto("/events")
+    await page.get_by_role("link", name="New event").click()
+    await page.get_by_label("Name", exact=True).fill(name)
+    await page.get_by_label("Starts", exact=True).fill(soon(hours=5).strftime("%Y-%m-%dT%H:%M"))
+    await page.get_by_label("Place").fill("Yard")
+    await page.get_by_role("button", name="Show the reminders").click()
+    shown = page.locator("#preview")
+    await expect(shown).to_contain_text("past: nobody is reminded then")
+    await expect(shown).to_contain_text("1 hour before")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value(name)
+    await page.get_by_role("button", name="Publish").click()
+    await said(page, f"{name} is on")
+    await expect(page.locator(".lead")).to_contain_text("in 4 h")
 
-        await page.get_by_role("link", name="Messages").click()
-        await expect(page.locator("main")).to_contain_text("Goes to 1 subscriber, 1 address in all")
-        await page.get_by_label("Title").fill("Doors are open")
-        await page.get_by_label("Words").fill("Come in.")
-        await page.get_by_role("button", name="Send it").click()
-        await said(page, "1 subscriber hears it now")
-        for title in ("Doors are open", f"Event Update: {name}"):
-            await expect(row(page, title)).to_contain_text("told", timeout=30_000)
-            await expect(row(page, title)).to_contain_text("1 of 1")
-        await row(page, "Doors are open").get_by_role("link").first.click()
-        await expect(row(page, ben["name"])).to_contain_text("delivered")
-        await row(page, ben["name"]).get_by_role("link", name="Why").click()
-        await expect(page.locator("#sentence")).to_contain_text(ben["name"])
 
-        await page.goto("/events")
-        await page.get_by_role("link", name=name).click()
-        await page.locator("#cancel-event > summary").click()
-        await page.get_by_label("What to tell them").fill("The grill is broken.")
-        await page.get_by_role("button", name="Cancel the event").click()
-        await said(page, "It is cancelled")
-        await expect(row(page, f"Event Cancelled: {name}")).to_contain_text("1 of 1", timeout=30_000)
-        await expect(page.locator("#banners")).to_contain_text("The grill is broken.")
+async def _subscribes(page: Page, who: dict[str, Any]) -> None:
+    """One person, with a lead of their own."""
+    await page.locator("#new-subscriber > summary").click()
+    await page.get_by_label("Who", exact=True).last.fill(f"{who['name']} (#{who['id']})")
+    await page.get_by_label("As the event has them").uncheck()
+    await page.get_by_label("15 minutes before").check()
+    await page.get_by_role("button", name="Subscribe them").click()
+    await said(page, "They hear of changes from now on")
+    await expect(row(page, who["name"])).to_contain_text("15 minutes before")
+
+
+async def _changes(page: Page) -> None:
+    """Look at the message first, then save it with a note."""
+    await page.get_by_role("link", name="Edit", exact=True).click()
+    await page.get_by_label("Place").fill("Hall")
+    await page.get_by_label("A note to it").fill("It will rain.")
+    await page.get_by_role("button", name="Show the message").click()
+    await expect(page.locator("#preview")).to_contain_text("• Location: Hall (was Yard)")
+    await page.get_by_role("button", name="Save").click()
+    await said(page, "1 subscriber hears of it now")
+
+
+async def _announces(page: Page, name: str, who: str) -> None:
+    """Say something, see whom it reached, and why."""
+    await page.get_by_role("link", name="Messages").click()
+    await expect(page.locator("main")).to_contain_text("Goes to 1 subscriber, 1 address in all")
+    await page.get_by_label("Title").fill("Doors are open")
+    await page.get_by_label("Words").fill("Come in.")
+    await page.get_by_role("button", name="Send it").click()
+    await said(page, "1 subscriber hears it now")
+    for title in ("Doors are open", f"Event Update: {name}"):
+        await expect(row(page, title)).to_contain_text("told", timeout=30_000)
+        await expect(row(page, title)).to_contain_text("1 of 1")
+    await row(page, "Doors are open").get_by_role("link").first.click()
+    await expect(row(page, who)).to_contain_text("delivered")
+    await row(page, who).get_by_role("link", name="Why").click()
+    await expect(page.locator("#sentence")).to_contain_text(who)
+
+
+async def _cancels(page: Page, name: str) -> None:
+    """With a last word."""
+    await page.goto("/events")
+    await page.get_by_role("link", name=name).click()
+    await page.locator("#cancel-event > summary").click()
+    await page.get_by_label("What to tell them").fill("The grill is broken.")
+    await page.get_by_role("button", name="Cancel the event").click()
+    await said(page, "It is cancelled")
+    await expect(row(page, f"Event Cancelled: {name}")).to_contain_text("1 of 1", timeout=30_000)
+    await expect(page.locator("#banners")).to_contain_text("The grill is broken.")
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -21,13 +21,17 @@ from soonish.app.parts import Process, due_loop, opened
 from soonish.due import Lane, Put
 from soonish.events.actions.replanning import ask_to_convert
 from soonish.events.actions.signals import add_signal
+from soonish.vault import make_key
 from tests.support.due import until
+from tests.support.service import Service
 from tests.support.site import House, Site, settings_of, site
 from tests.support.temporal import Server
 
 _numbers = itertools.count(1)
 FAST = {"events_round": "1s", "events_resend": "1s", "events_watch_grace": "1s", "egress_allow": "127.0.0.0/8"}
 PATIENCE = 40.0
+KILLED_PATIENCE = 150.0  # what a killed worker held is given to another after half a minute
+KILLED = 137
 
 
 @dataclass
@@ -165,9 +169,9 @@ class Lives:
         found: dict[str, Any] = await self.workflow(event_id).query("get_status")
         return found
 
-    async def until(self, statement: str, *values: Any) -> Any:
+    async def until(self, statement: str, *values: Any, within: float = PATIENCE) -> Any:
         """What a look answers as soon as it is true."""
-        return await until(lambda: self.value(statement, *values), PATIENCE)
+        return await until(lambda: self.value(statement, *values), within)
 
     async def told(self, event_id: int) -> list[str]:
         """The titles of what was told of an event, in the order of the ledger."""
@@ -198,6 +202,11 @@ class Lives:
 
     # -- what may happen to it
 
+    def worker(self, **settings: str) -> Service:
+        """A process of its own that works on the same, not started yet; it may be killed."""
+        named: dict[str, Any] = {f"SOONISH_{name.upper()}": one for name, one in (self.settings | settings).items()}
+        return Service(command="work", SOONISH_DATABASE_URL=str(self.process.settings.database_url), **named)
+
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
         """While the Temporal server is away."""
@@ -206,6 +215,15 @@ class Lives:
             yield
         finally:
             await asyncio.to_thread(self.server.start)
+
+    async def dies_at(self, point: str, **settings: str) -> None:
+        """A worker that ends without any cleanup when it first passes that point."""
+        worker = self.worker(failpoints=f"{point}=exit@1", lease="5s", **settings)
+        worker.begin()
+        try:
+            assert await asyncio.to_thread(worker.end, KILLED_PATIENCE) == KILLED, worker.log[-3000:]
+        finally:
+            worker.remove()
 
     async def _insert(self, table: str, row: dict[str, Any]) -> Any:
         values = {name: json.dumps(value) if name == "selectors" else value for name, value in row.items()}
@@ -220,7 +238,8 @@ async def lives(
 ) -> AsyncIterator[Lives]:
     """The product on a database of its own, and at work unless it only serves."""
     number = next(_numbers)
-    own = {"temporal_address": server.address, "temporal_task_queue": f"test-{os.getpid()}-{number}"} | FAST | settings
+    mine = {"temporal_address": server.address, "temporal_task_queue": f"test-{os.getpid()}-{number}"}
+    own = mine | {"secrets_keys": make_key()} | FAST | settings
     async with AsyncExitStack() as stack:
         product = await stack.enter_async_context(site(database_url, folder, role, **own))
         await _own_ids(product, number)

@@ -126,11 +126,11 @@ class Service:
         self.tell(how)
         return self.end(), time.monotonic() - began
 
-    def end(self) -> int:
+    def end(self, within: float = PATIENCE) -> int:
         """Wait until it has ended; answers its exit code."""
         assert self._process
         assert self._process.stdout
-        code = self._process.wait(PATIENCE)
+        code = self._process.wait(within)
         with self._process.stdout as rest:
             self.lines += rest.read().splitlines()
         return code

@@ -97,7 +97,8 @@ def settings_of(database_url: str, folder: Path, **more: str) -> Settings:
 @asynccontextmanager
 async def site(database_url: str, folder: Path, role: str = "serve", **settings: str) -> AsyncIterator[Site]:
     """The application as a process of that role composes it."""
-    vault, read = Vault.from_setting(make_key()), settings_of(database_url, folder, **settings)
+    read = settings_of(database_url, folder, **settings)
+    vault = Vault.from_setting(read.secrets_keys or make_key())
     async with opened(read, vault, role) as process, _listening(process) as (app, anyone):
         main, acme = await houses(process.db, anyone)
         yield Site(app, process.db, anyone, main, acme, process)

@@ -25,6 +25,10 @@ class Server:
     def stop(self) -> None:
         self._parent.stop()
 
+    def kill(self) -> None:
+        """End it without mercy."""
+        self._parent.kill()
+
     def tell(self, how: int) -> None:
         os.kill(self._parent.children[0], how)
 

@@ -13,7 +13,7 @@ WHERE s.event_id = :event_id AND s.handled_at IS NULL AND s.id > :after ORDER BY
 
 -- name: to_send
 -- Those that were never sent, or so long ago that the workflow has lost them.
-SELECT s.id, s.name, s.payload FROM event_signal s
+SELECT s.id, s.name, s.payload, s.sent_at FROM event_signal s
 WHERE s.event_id = :event_id AND s.handled_at IS NULL
   AND (s.sent_at IS NULL OR s.sent_at < clock_timestamp() - :resend::interval)
 ORDER BY s.id LIMIT :k;

@@ -17,7 +17,7 @@ from soonish.due.model import Item
 from soonish.errors import Invalid, Unavailable
 from soonish.settings import Settings
 from soonish.temporal.plans import Once, schedule
-from soonish.temporal.way import way
+from soonish.temporal.way import runner, way
 
 if TYPE_CHECKING:  # it takes half a second to load, and a process that only serves never needs it
     from temporalio.client import Client
@@ -296,6 +296,7 @@ class Engine:
                 task_queue=name,
                 graceful_shutdown_timeout=GRACE,
                 interceptors=[way(self.queue("activities", of))],
+                workflow_runner=runner(),
                 **hands,
             )
             for (name, of), hands in self._queues().items()

@@ -71,7 +71,6 @@ class Reminders:
             while (word := await self._remind(event_id, Scheduled(subscription_id, offset_seconds, at))) == EARLY:
                 left: float = await self._in.run(event_id, _seconds_until, at)
                 await asyncio.sleep(min(left, LONGEST_WAIT))
-        failpoints.reach("events.reminder_told")
         return word
 
     async def _plan(self, event_id: int, after: int, until: int) -> dict[str, int | None]:
@@ -129,9 +128,11 @@ class Reminders:
         await self._remind(event_id, one)
 
     async def _remind(self, event_id: int, one: Scheduled) -> str:
-        return await self._in.run(
-            event_id, remind_one, self._events, event_id, one.subscription_id, one.offset, one.moment
-        )
+        ids = event_id, one.subscription_id, one.offset
+        word = await self._in.run(event_id, remind_one, self._events, *ids, one.moment)
+        if word != EARLY:
+            failpoints.reach("events.reminder_told")
+        return word
 
 
 async def _seconds_until(tx: Tx, at: datetime) -> float:

@@ -57,7 +57,7 @@ def work_of(name: str, payload: Mapping[str, Any], mark: str) -> Work:
     """A signal as work; `mark` names it where nobody numbered it."""
     seq = _id(payload.get("seq"))
     if seq is None:
-        return Work(_BY_HAND.get(name, LOOK), mark=mark, asked=dict(payload))
+        return Work(_BY_HAND[name], mark=mark, asked=dict(payload)) if name in _BY_HAND else Work(LOOK)
     return Work(
         name,
         seq,

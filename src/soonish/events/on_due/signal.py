@@ -21,7 +21,7 @@ from soonish.events.actions.rows import find_event
 from soonish.events.model.events import Event
 from soonish.events.model.items import SIGNAL
 from soonish.events.model.shown import workflow_id
-from soonish.events.model.signals import START, event_data
+from soonish.events.model.signals import START, UPDATED, event_data
 from soonish.temporal.engine import Engine, cause_of
 
 SQL: Final = load(str(Path(__file__).parent))
@@ -75,8 +75,10 @@ async def _send_all(db: Database, engine: Engine, item: Item, event: Event, rows
 async def _send(db: Database, engine: Engine, item: Item, event: Event, row: Any) -> None:
     payload, args = {**msgspec.json.decode(row["payload"]), "seq": row["id"]}, (event.id, event_data(event))
     try:
-        if row["name"] == START:
+        if row["name"] == START and row["sent_at"] is None:
             await engine.start_once(WORKFLOW, workflow_id(event.id), args, rerun=True)
+        elif row["name"] == START:  # it runs, and has not done it: let it look at the rows
+            await engine.signal_with_start(WORKFLOW, workflow_id(event.id), args, UPDATED, cause_of(item))
         else:
             await engine.signal_with_start(
                 WORKFLOW, workflow_id(event.id), args, row["name"], cause_of(item), **payload

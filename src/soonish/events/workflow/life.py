@@ -103,11 +103,6 @@ class EventWorkflow:
         """The event does not take place."""
         self._hear(signals.CANCELLED, payload or {})
 
-    @workflow.signal
-    def start(self, payload: dict[str, Any] | None = None) -> None:
-        """Sent with the start of the first run, and to each that is to look whether all is done."""
-        self._hear(signals.START, payload or {})
-
     @workflow.query
     def get_status(self) -> dict[str, Any]:
         """Where it stands."""
@@ -123,18 +118,24 @@ class EventWorkflow:
     def _hear(self, name: str, payload: dict[str, Any]) -> None:
         self._by_hand += 1
         work = signals.work_of(name, payload, f"{workflow.info().run_id}/{self._by_hand}")
-        if work.seq is not None:
-            if work.seq <= self._last_seq:  # rows are numbered in the order of the changes, and sent in it
-                return
+        if work.seq is None:
+            self._take(work)
+        elif work.seq > self._last_seq:  # rows are numbered in the order of the changes, and sent in it
             self._last_seq = work.seq
             self._data |= signals.changed(payload)
-        self._take(work)
+            self._take(work)
+        elif not self._is_known(work):  # done, or numbered anew by a database that was put back: the rows will say
+            self._take(Work(signals.LOOK))
+
+    def _is_known(self, work: Work) -> bool:
+        seqs = {one.seq for one in self._queue}
+        return work.seq in seqs or bool(self._cancel)
 
     def _take(self, work: Work) -> None:
         if work.name == signals.CANCELLED:
             self._cancel = work
             self._again_at = None  # it waits for no round
-        else:
+        elif work != Work(signals.LOOK) or work not in self._queue:  # one look sees all
             self._queue.append(work)
 
     # -- its turns -----------------------------------------------------------------------------------------------------
@@ -268,8 +269,9 @@ class EventWorkflow:
         await self._settle(work)
 
     async def _look(self, _: Work) -> None:
-        """Somebody signalled by hand, who changes nothing but may know of a change."""
+        """Somebody signalled by hand, who changes nothing but may know of a change; or a number that is too low."""
         await self._refresh()
+        await self._recollect()
 
     async def _announce_by_hand(self, work: Work) -> None:
         await do("announce_by_hand", self._id, work.mark, work.asked)
