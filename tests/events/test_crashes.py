@@ -10,7 +10,7 @@ from tests.support.temporal import Server
 AUDIENCE = 12_000
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 async def test_one_that_dies_after_a_signal_and_one_between_two_pages_leave_nothing_out_and_nothing_twice(
     database_url: str, tmp_path: Path, temporal: Server
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.temporal import Server
 _numbers = itertools.count(1)
 FAST = {"events_round": "1s", "events_resend": "1s", "events_watch_grace": "1s", "egress_allow": "127.0.0.0/8"}
 PATIENCE = 40.0
-KILLED_PATIENCE = 150.0  # what a killed worker held is given to another after half a minute
+KILLED_PATIENCE = 240.0  # what a killed worker held is given to another after half a minute
 KILLED = 137
 
 

@@ -30,7 +30,7 @@ UPDATE event_signal s SET handled_at = now(), outcome = :outcome
 WHERE s.event_id = :event_id AND s.handled_at IS NULL;
 
 -- name: begin_telling
-UPDATE broadcast b SET state = 'telling', telling_at = now(), total = 0, updated_at = now()
+UPDATE broadcast b SET state = 'telling', telling_at = clock_timestamp(), total = 0, updated_at = now()
 WHERE b.id = :id RETURNING b.telling_at;
 
 -- name: audience
