@@ -1,7 +1,9 @@
 """What the tests of all operations know of each: its role, and good and bad things to ask it for."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+SOON = (datetime.now(UTC) + timedelta(days=30)).isoformat()
 ROLES = ("public", "read", "write", "admin", "operator")
 VALUES = {"kind": "shop.reminder", "name": "a"}
 
@@ -79,6 +81,40 @@ ROLES_OF = {
     "DELETE /v1/ops/pauses/{kind}": "admin",
     "GET /v1/ops/health": "read",
     "GET /v1/ops/audit": "admin",
+    "POST /v1/events/{event_id}/announcements": "write",
+    "POST /v1/events/{event_id}/announcements/preview": "write",
+    "GET /v1/events/{event_id}/broadcasts": "read",
+    "GET /v1/events/{event_id}/broadcasts/{broadcast_id}": "read",
+    "PATCH /v1/events/{event_id}/broadcasts/{broadcast_id}": "write",
+    "DELETE /v1/events/{event_id}/broadcasts/{broadcast_id}": "write",
+    "GET /v1/events/{event_id}/broadcasts/{broadcast_id}/recipients": "read",
+    "POST /v1/events": "write",
+    "GET /v1/events": "read",
+    "GET /v1/events/{event_id}": "read",
+    "PATCH /v1/events/{event_id}": "write",
+    "DELETE /v1/events/{event_id}": "write",
+    "POST /v1/events/{event_id}/publish": "write",
+    "POST /v1/events/{event_id}/cancel": "write",
+    "POST /v1/events/{event_id}/rotate-link": "write",
+    "GET /v1/events/{event_id}/changes": "read",
+    "GET /v1/events/{event_id}/reminders": "read",
+    "GET /v1/event-defaults": "read",
+    "PATCH /v1/event-defaults": "admin",
+    "GET /v1/people/{person_id}/event-feed": "write",
+    "POST /v1/people/{person_id}/event-feed": "write",
+    "DELETE /v1/people/{person_id}/event-feed": "write",
+    "GET /v1/events/{event_id}/event.ics": "read",
+    "GET /v1/events/{event_id}/subscriptions.csv": "write",
+    "POST /v1/events/{event_id}/subscriptions": "write",
+    "GET /v1/events/{event_id}/subscriptions": "read",
+    "POST /v1/events/{event_id}/subscriptions/batch": "write",
+    "GET /v1/events/{event_id}/subscriptions/{subscription_id}": "read",
+    "PATCH /v1/events/{event_id}/subscriptions/{subscription_id}": "write",
+    "DELETE /v1/events/{event_id}/subscriptions/{subscription_id}": "write",
+    "POST /v1/events/{event_id}/subscriptions/{subscription_id}/snoozes": "write",
+    "GET /v1/events/{event_id}/subscriptions/{subscription_id}/snoozes": "read",
+    "GET /v1/events/{event_id}/subscriptions/{subscription_id}/snoozes/{snooze_id}": "read",
+    "DELETE /v1/events/{event_id}/subscriptions/{subscription_id}/snoozes/{snooze_id}": "write",
 }
 QUERY = (
     "",
@@ -133,4 +169,31 @@ BODIES: dict[str, list[Any]] = {
     "POST /v1/ops/pauses": [{"kind": "shop.reminder", "reason": "why"}, {"kind": "*"}, {"kind": "x"}],
     "POST /v1/deliveries/retry": [{"limit": 1}, {"state": "skipped", "limit": 5}, {"state": "sent"}],
     "POST /v1/ops/due/{due_id}/cancel": [{"force": True}, {"force": 1}],
+    "POST /v1/events": [
+        {"name": "Party", "start_date": SOON, "is_public": True},
+        {"name": "", "start_date": "2026-12-01T00:00:00", "end_date": 1, "timezone": "Mars/Base", "state": "live"},
+        {"name": "Party", "start_date": "1990-01-01T00:00:00Z", "link": "x", "reminder_offsets": [-1]},
+    ],
+    "PATCH /v1/events/{event_id}": [{"location": "Hall", "note": "Rain"}, {"start_date": None, "notify": 1}],
+    "POST /v1/events/{event_id}/cancel": [{"message": "Rain"}, {"message": "x" * 1001, "notify": None}],
+    "POST /v1/events/{event_id}/subscriptions": [
+        {"person_id": 1, "reminder_offsets": [60, 3600], "selectors": [{"tag": "a"}]},
+        {"person_id": 2**62, "reminder_offsets": [1.5], "selectors": [{}]},
+    ],
+    "POST /v1/events/{event_id}/subscriptions/batch": [{"items": [{"person_id": 1}]}, {"items": []}, {"items": [1]}],
+    "PATCH /v1/events/{event_id}/subscriptions/{subscription_id}": [
+        {"reminder_offsets": [], "selectors": []},
+        {"selectors": [{"address_id": 2**62}]},
+    ],
+    "POST /v1/events/{event_id}/subscriptions/{subscription_id}/snoozes": [
+        {"in_seconds": 60},
+        {"in_seconds": 0, "at": "now"},
+    ],
+    "POST /v1/events/{event_id}/announcements": [
+        {"title": "Bring cake", "body": "or tea", "send_at": (datetime.now(UTC) + timedelta(days=1)).isoformat()},
+        {"title": "", "body": 1, "notification_level": "loud", "subscription_ids": [2**62]},
+    ],
+    "POST /v1/events/{event_id}/announcements/preview": [{"title": "a", "body": "b"}, {"subscription_ids": "x"}],
+    "PATCH /v1/events/{event_id}/broadcasts/{broadcast_id}": [{"title": "Bring tea"}, {"send_at": "2020-01-01T00:00Z"}],
+    "PATCH /v1/event-defaults": [{"reminder_offsets": [600], "coalesce_s": 0}, {"default_duration_s": 0}],
 }

@@ -77,6 +77,14 @@ async def list_snoozes(
     return [snooze_of(row) for row in rows]
 
 
+async def get_snooze(db: Database, caller: Caller, event_id: int, subscription_id: int, snooze_id: int) -> Snooze:
+    async with db.transaction(caller.workspace_id, readonly=True) as tx:
+        row = await SQL.snooze.row(tx, id=snooze_id)
+    if row is None or (row["event_id"], row["subscription_id"]) != (event_id, subscription_id):
+        raise NotFound(f"Subscription {subscription_id} has no snooze {snooze_id}")
+    return snooze_of(row)
+
+
 def snooze_of(row: object) -> Snooze:
     return Snooze(**{name: row[name] for name in Snooze.__struct_fields__})  # type: ignore[index]
 

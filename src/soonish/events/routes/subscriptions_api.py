@@ -120,6 +120,12 @@ async def list_snoozes(
     return query.listing(found, lambda row: (row.id,))
 
 
+@get("/v1/events/{event_id:int}/subscriptions/{subscription_id:int}/snoozes/{snooze_id:int}", role=Role.READ)
+async def show_snooze(db: Database, caller: Caller, event_id: int, subscription_id: int, snooze_id: int) -> Snooze:
+    """Show a snooze."""
+    return await snoozes.get_snooze(db, caller, event_id, subscription_id, snooze_id)
+
+
 @delete("/v1/events/{event_id:int}/subscriptions/{subscription_id:int}/snoozes/{snooze_id:int}", role=Role.WRITE)
 async def remove_snooze(tx: Tx, caller: Caller, event_id: int, subscription_id: int, snooze_id: int) -> None:
     """Remind nobody then."""
@@ -133,5 +139,5 @@ async def _shown(request: Request, tx: Tx, caller: Caller, event_id: int, one: S
 
 routes: Sequence[Any] = [
     subscribe, subscribe_many, list_subscriptions, show_subscription, change_subscription, unsubscribe, add_snooze,
-    list_snoozes, remove_snooze,
+    list_snoozes, show_snooze, remove_snooze,
 ]  # fmt: skip
