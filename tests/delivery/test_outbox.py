@@ -225,3 +225,19 @@ async def test_a_long_withdrawal_goes_on_by_itself_and_spares_what_is_told_after
     [rest] = await ledger.rows("SELECT * FROM due.due WHERE kind = 'delivery.withdraw'")
     assert rest["key"] == "event/1/:all"
     assert rest["due_at"] <= datetime.now(UTC) + timedelta(minutes=1)
+
+
+async def test_a_long_withdrawal_of_one_sort_does_not_end_that_of_the_other(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "STRETCH", 2)
+    for n in range(3):
+        await ledger.address(await ledger.person(str(n)))
+        await ledger.endpoint(name=f"crm {n}")
+    await tell(ledger, *(Recipient(n) for n in (1, 2, 3)), cause="event/1/a")
+    async with ledger.db.transaction(1) as tx:
+        await ledger.outbox.state(tx, Fact(cause="event/1/b", type="a.b", subject="", data={}))
+        for sort in ("people", "endpoints"):
+            assert await ledger.outbox.withdraw(tx, "event/1/", "cancelled", of=sort) == 2
+    rests = await ledger.rows("SELECT payload::json->>'of' AS sort FROM due.due WHERE kind = 'delivery.withdraw'")
+    assert sorted(row["sort"] for row in rests) == ["endpoints", "people"]

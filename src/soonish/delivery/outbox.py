@@ -152,7 +152,7 @@ class Outbox:
 
         Answers how many were withdrawn now.
         """
-        key = f"{cause_prefix}:{person_id or 'all'}"
+        key = ":".join([cause_prefix, str(person_id or "all"), *([of] if of else [])])  # each goes on by itself
         return await _withdraw(tx, key, {"prefix": cause_prefix, "person_id": person_id, "of": of, "reason": reason})
 
     async def skip(self, tx: Tx, reason: str, *, person_id: int | None = None, endpoint_id: int | None = None) -> int:
