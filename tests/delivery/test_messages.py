@@ -9,6 +9,7 @@ import pytest
 
 from soonish.delivery.actions.messages import people_of
 from soonish.delivery.model.letters import Message
+from soonish.due import Put
 from tests.support.http import Answer
 from tests.support.site import House, Site
 
@@ -263,6 +264,33 @@ async def test_cancelled_afterwards_only_what_is_pending_is_skipped_and_no_other
     assert skipped["reason"] == "cancelled"
     [gone] = await acme.rows("SELECT key, fate FROM due.due_undone WHERE kind = 'delivery.send'")
     assert (gone["key"], gone["fate"]) == (str(skipped["id"]), "cancelled")
+
+
+async def cancelled(house: House, kind: str) -> Any:
+    """Somebody cancels the one due item of this kind, by hand."""
+    [item] = await house.read.every(f"/v1/ops/due?kind={kind}")
+    return await house.write.post(f"/v1/ops/due/{item['id']}/cancel")
+
+
+async def test_what_a_due_item_was_for_is_over_when_somebody_cancels_that(product: Site) -> None:
+    acme, ben = product.acme, await person(product.acme, "Ben", "phone")
+    message_id = await put(acme, {"person_ids": [ben]}, send_at=at(1))
+    assert (await cancelled(acme, "delivery.message")).status == 200
+    assert (await shown(acme, message_id))["cancelled_at"] is not None
+    other = await put_and_tell(product, [ben])
+    assert (await cancelled(acme, "delivery.send")).status == 200
+    assert (await shown(acme, other))["summary"]["skipped"] == 1
+    assert await told(acme) == [(ben, "skipped", "cancelled")]
+    [delivery] = await acme.read.every("/v1/deliveries")
+    assert (await acme.write.post(f"/v1/deliveries/{delivery['id']}/retry")).status == 202
+
+
+async def test_what_was_promised_already_cannot_be_cancelled_by_hand(product: Site) -> None:
+    acme = product.acme
+    await acme.put(Put("people.erase", "7"), Put("delivery.withdraw", "message/1:all", payload={"prefix": "message/1"}))
+    for kind in ("people.erase", "delivery.withdraw"):
+        assert (await cancelled(acme, kind)).refused == (409, "system_item")
+        assert len(await acme.read.every(f"/v1/ops/due?kind={kind}")) == 1
 
 
 async def test_a_message_that_everybody_got_cannot_be_cancelled(product: Site) -> None:

@@ -3,6 +3,7 @@
 Knows who is told and what is put next; how a try is made stands in send.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -10,14 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from soonish.clock import parse_instant
-from soonish.db.pool import Database
-from soonish.delivery.actions.ledger import SQL, reopen, revive
-from soonish.delivery.actions.messages import people_of
+from soonish.db.pool import Database, Tx
+from soonish.delivery.actions.ledger import SQL, let_go, reopen, revive
+from soonish.delivery.actions.messages import call_off, people_of
 from soonish.delivery.model.letters import Message
 from soonish.delivery.outbox import MOST_PEOPLE, SEND, STRETCH, WITHDRAW, Outbox, withdraw_some
 from soonish.delivery.send.sender import Sender
 from soonish.due import queue
 from soonish.due.model import Again, Fate, Item, Kind, Lane, Late
+from soonish.errors import Conflict
 
 MESSAGE: Final = "delivery.message"
 REPLAY: Final = "delivery.replay"
@@ -31,10 +33,20 @@ AT_ONCE: Final = Again(after=0)
 def kinds(db: Database, outbox: Outbox, sender: Sender) -> list[Kind]:
     """What this slice does when its items come due; the ladder of a delivery decides how often it is tried."""
     return [
-        Kind(SEND, sender, Lane.PEOPLE, Late.send(), tries=None, run_limit=WRITTEN, stream=True, on_revive=revive),
-        Kind(MESSAGE, partial(tell, db, outbox), Lane.CONTROL, Late.send()),
+        Kind(
+            SEND,
+            sender,
+            Lane.PEOPLE,
+            Late.send(),
+            tries=None,
+            run_limit=WRITTEN,
+            stream=True,
+            on_revive=revive,
+            on_cancel=let_go,
+        ),
+        Kind(MESSAGE, partial(tell, db, outbox), Lane.CONTROL, Late.send(), on_cancel=call_off),
         Kind(REPLAY, partial(replay, db), Lane.BULK, Late.send(), tries=None),
-        Kind(WITHDRAW, partial(withdraw, db), Lane.CONTROL, Late.send(), tries=None),
+        Kind(WITHDRAW, partial(withdraw, db), Lane.CONTROL, Late.send(), tries=None, on_cancel=must_end),
     ]
 
 
@@ -86,6 +98,11 @@ async def withdraw(db: Database, item: Item) -> Fate:
         if await withdraw_some(tx, item.payload) < STRETCH:
             return await queue.done_in(tx, item)
         return await queue.again_in(tx, item, AT_ONCE)
+
+
+async def must_end(_tx: Tx, _rows: Sequence[Any]) -> None:
+    """Somebody was told already that the rest will not be sent."""
+    raise Conflict("What was withdrawn must not be sent after all; pause the kind instead", code="system_item")
 
 
 def _instant(text: str | None) -> datetime | None:

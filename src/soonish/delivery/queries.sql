@@ -111,6 +111,10 @@ WHERE d.id = ANY(ARRAY(
   ORDER BY o.id LIMIT :k FOR UPDATE))
 RETURNING d.id;
 
+-- name: let_go
+UPDATE delivery d SET state = 'skipped', reason = 'cancelled', ended_at = now(), next_at = NULL
+WHERE d.id = ANY(:ids::bigint[]) AND d.state = 'pending';
+
 -- name: withdraw
 UPDATE delivery d SET state = 'skipped', reason = :reason, ended_at = now(), next_at = NULL
 WHERE d.id = ANY(ARRAY(

@@ -167,7 +167,8 @@ BatchHandler: TypeAlias = Callable[[Sequence[Item]], Awaitable[Sequence[Fate]]]
 Ends: TypeAlias = Sequence[tuple[Item, Fate | Exception]]
 """How some items of a stream ended."""
 StreamHandler: TypeAlias = Callable[[Sequence[Item], Callable[[Ends], None]], Awaitable[None]]
-Reviver: TypeAlias = Callable[[Any, Sequence[Mapping[str, Any]]], Awaitable[None]]
+Follow: TypeAlias = Callable[[Any, Sequence[Mapping[str, Any]]], Awaitable[None]]
+"""`(tx, rows)`: what goes along with a change that somebody made to items by hand, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,8 @@ class Kind:
     batch: bool = False
     stream: bool = False
     slots: Slots | None = None
-    on_revive: Reviver | None = None
+    on_revive: Follow | None = None
+    on_cancel: Follow | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.name)

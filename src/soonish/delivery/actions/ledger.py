@@ -188,6 +188,12 @@ async def revive(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
     await SQL.reopen.rows(tx, ids=ids, states=list(RETRIABLE), endless=False)
 
 
+async def let_go(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
+    """For `Kind.on_cancel` of `delivery.send`: without its item a delivery would be pending for ever."""
+    await SQL.let_go.run(tx, ids=[int(row["key"]) for row in rows])
+    await ring(tx, rows[0]["workspace_id"], "deliveries")
+
+
 async def _look(tx: Tx, wanted: Wanted, before: int | None, size: int, states: Sequence[str] | None) -> _Look:
     """The next so many that fit, among as many as one look takes."""
     wanted = await _with_person(tx, wanted)

@@ -166,6 +166,16 @@ async def cancel_message(tx: Tx, caller: Caller, message_id: int) -> MessageDeta
     return detail(row, await summary_of(tx, message_id))
 
 
+async def call_off(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
+    """For `Kind.on_cancel` of `delivery.message`: the message is cancelled with its item."""
+    for row in rows:
+        message_id = int(row["key"])
+        await _withdraw(tx, message_id)
+        await SQL.cancel_message.row(tx, id=message_id)
+        for topic in (TOPIC, "deliveries"):
+            await ring(tx, row["workspace_id"], topic)
+
+
 async def _withdraw(tx: Tx, message_id: int) -> int:
     """By the message and not by its cause: `message/1` is also how `message/12` begins."""
     count, after = 0, 0

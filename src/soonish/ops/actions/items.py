@@ -185,13 +185,16 @@ async def pull_forward(tx: Tx, ops: Ops, caller: Caller, due_id: int) -> DueDeta
 async def cancel(tx: Tx, ops: Ops, caller: Caller, due_id: int, *, force: bool = False) -> PastItem:
     """End an item; one that is being worked on only by force, and what its holder did by then stays done.
 
-    What the system does by itself stays: nobody would put its items again before the next start.
+    What the system does by itself stays: nobody would put its items again before the next start. What the item was for
+    is over with it, or says that it has to be done.
     """
     async with _at(tx, caller, due_id) as row:
         if is_system(row["kind"]):
             raise Conflict(f"{row['kind']} keeps Soonish in order and stays; pause it instead", code="system_item")
         if not await queue.cancel_id(tx, due_id, force=force, reason=f"cancelled by {caller.actor}"):
             raise _leased(due_id, 'wait for its end, or send {"force": true}')
+        if (kind := ops.kinds.get(row["kind"])) and kind.on_cancel:
+            await kind.on_cancel(tx, [row])
         [item] = await _past_items(tx, ops, [await SQL.undone.row(tx, id=due_id)])
     await record(tx, caller, "cancel", f"due/{due_id}", {"force": force})
     await ring(tx, caller.workspace_id, "due")
