@@ -211,7 +211,7 @@ async def test_who_finished_in_a_transaction_and_is_slow_to_say_so_is_not_called
     await put(pool, Put(KIND, "1"))
     async with Loop(pool, [kind(handle)], observer=watcher) as loop:
         await settled.wait()
-        await loop._extend()
+        await loop._extend(pool)
         opened.set()
         await until(lambda: asyncio.sleep(0, not any(state.running for state in loop.state())))
         loop._give_up()
@@ -235,7 +235,7 @@ async def test_a_handler_that_holds_its_row_keeps_no_lease_of_another_from_being
         await settled.wait()
         await gate.entered.wait()
         before = await pool.fetchval("SELECT lease_until FROM due.due WHERE key = 'neighbour'")
-        await loop._extend()
+        await loop._extend(pool)
         assert await pool.fetchval("SELECT lease_until FROM due.due WHERE key = 'neighbour'") > before
         loop._give_up()
         assert sum(state.running for state in loop.state()) == 2

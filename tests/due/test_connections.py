@@ -186,6 +186,37 @@ async def test_a_start_while_the_database_is_away_works_what_is_due_when_it_come
     pool.terminate()
 
 
+async def test_what_runs_outlives_a_database_that_was_away_for_longer_than_a_lease(
+    own_postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, may = await own_postgres.create("restarted"), asyncio.Event()
+    may.set()
+    async with asyncpg.create_pool(url, min_size=0) as pool:
+        await due.install(pool)
+        gate, watcher = Gate(), Watcher()
+        await put(pool, Put(KIND, "1"))
+        async with Loop(pool, [kind(gate)], observer=watcher, may_claim=may.is_set) as loop:
+            await gate.entered.wait()
+            may.clear()
+            await pool.execute("UPDATE due.due SET lease_until = now() - interval '1 s'")
+            await asyncio.to_thread(own_postgres.halt)
+            may.set()
+            loop.wake()
+            await until(lambda: asyncio.sleep(0, "due.turn_failed lane=control" in caplog.text))
+            await asyncio.to_thread(own_postgres.resume)
+            await until(lambda: _leased(pool))
+            gate.opened.set()
+            await watcher.wait_until(lambda: watcher.fates, seconds=20)
+        assert [row["attempts"] for row in await pool.fetch("SELECT attempts FROM due.due_past")] == [1]
+
+
+async def _leased(pool: Any) -> bool:
+    try:
+        return bool(await pool.fetchval("SELECT lease_until > now() FROM due.due"))
+    except (OSError, asyncpg.PostgresError):
+        return False
+
+
 async def test_only_the_clock_of_the_database_decides(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 

@@ -7,7 +7,7 @@ No transaction is open while a handler runs.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,6 +28,7 @@ _log = logging.getLogger("soonish.due")
 BATCH = 1_000
 LONGEST_SLEEP = BELL_HORIZON / 2  # what rings no bell lies farther away than this
 SHORTEST_SLEEP = 0.001
+FIRST_WAIT = 0.1  # seconds after a turn that failed, doubling to 5 s
 NO_ROOM = 1.0  # another lane may free a slot that both share
 WATERMARK_LIFE = 1.0  # seconds after which the front of the index is looked at again
 TURN_TIMEOUT = BELL_HORIZON / 4  # so that a half-open connection costs less than a bell that nobody hears
@@ -61,6 +62,7 @@ class Conditions:
         self.grace = grace
         self.may_claim = may_claim or (lambda: True)
         self.refuse = refuse
+        self.extend: Callable[[Any], Awaitable[None]]  # keeps the leases of what runs in any lane; given by the loop
         self.until: datetime | None = None
         self.generation = 0  # of connections: what silenced the listener's may have silenced the older ones
 
@@ -155,7 +157,7 @@ class LaneLoop:
 
     async def _turner(self, first: bool) -> None:
         """Turn for ever; no error ends it. The second one turns, and holds a connection, in a backlog only."""
-        wait = 0.1
+        wait = FIRST_WAIT
         while not self._stopping:
             try:
                 if not first:
@@ -163,9 +165,11 @@ class LaneLoop:
                 generation = self._is.generation
                 async with self._is.connection() as con:
                     await con.execute(SESSION, timeout=TURN_TIMEOUT)
+                    if wait > FIRST_WAIT:  # the database was away: what runs here must not be taken for abandoned
+                        await self._is.extend(con)
                     while not self._stopping and generation == self._is.generation:
                         pause = await self._turn(con)
-                        wait = 0.1
+                        wait = FIRST_WAIT
                         if pause and not first:
                             break
                         if pause:

@@ -78,6 +78,7 @@ class Loop:
             may_claim=may_claim,
             refuse=refuse,
         )
+        self._shared.extend = self._extend
         self._connect = connect or pool.acquire
         self._listened = False
         self.listener = Listener(self._connect_listener, None if connect else pool.release)
@@ -185,8 +186,10 @@ class Loop:
         self._give_up()
         if monotonic() >= self._next_extension:
             began, third = monotonic(), self._shared.lease.total_seconds() / 3
-            async with asyncio.timeout(third / 2):  # so that there is time for another try
-                await self._extend()
+            if any(lane.jobs for lane in self._lanes):
+                # Half of it, so that there is time for another try.
+                async with asyncio.timeout(third / 2), self._shared.connection() as con:
+                    await self._extend(con)
             self._next_extension = began + third
 
     def _end_overlong(self) -> None:
@@ -196,19 +199,14 @@ class Loop:
                 if now - job.began > job.kind.run_limit.total_seconds():
                     lane.take_off(job, "run_limit")
 
-    async def _extend(self) -> None:
+    async def _extend(self, con: Any) -> None:
         """Keep the leases of what is running; who was refused has lost the item to somebody else."""
         running = [(lane, job) for lane in self._lanes for job in lane.jobs]
         items = [item for _, job in running for item in job.items]
         if not items:
             return
-        async with self._shared.connection() as con:
-            kept = await self._shared.sql.extend.rows(
-                con,
-                lease=self._shared.lease,
-                ids=[item.id for item in items],
-                fences=[item.attempts for item in items],
-            )
+        ids, fences = [item.id for item in items], [item.attempts for item in items]
+        kept = await self._shared.sql.extend.rows(con, lease=self._shared.lease, ids=ids, fences=fences)
         mine = {row["id"] for row in kept}
         left = [(lane, job) for lane, job in running if job.items]  # of a stream all may have ended meanwhile
         self._refused = [(lane, job) for lane, job in left if mine.isdisjoint(item.id for item in job.items)]
