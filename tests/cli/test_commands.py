@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ def test_every_command_says_what_it_does(command: tuple[str, ...]) -> None:
 def test_help_lists_every_command() -> None:
     told = shell("--help").out
     assert [name for name, *_ in COMMANDS if f"\n  {name} " not in told] == []
+
+
+def test_it_says_which_version_it_is() -> None:
+    told = shell("--version")
+    assert (told.code, told.out) == (0, f"soonish {version('soonish')}\n")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,23 @@ def run() -> None:
     app()
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"soonish {version('soonish')}")
+        raise typer.Exit
+
+
+@app.callback()
+def soonish(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
 @app.command()
 def up(bind: Bind = None, data_dir: DataDir = None) -> None:
     """Run everything on this machine, in one go."""
