@@ -52,14 +52,14 @@ async def age(product: Site) -> None:
 
 async def test_nothing_goes_before_its_time(product: Site) -> None:
     await used(product)
-    assert await swept(product) == {"delivery": 0, "message": 0, "fact": 0}
+    assert await swept(product) == {"delivery": 0, "message": 0, "fact": 0, "rate_slot": 0}
 
 
 async def test_what_is_old_goes_some_rows_a_call_and_tries_go_with_their_deliveries(product: Site) -> None:
     await used(product)
     await age(product)
-    assert await swept(product, 1) == {"delivery": 1, "message": 1, "fact": 0}
-    assert await swept(product) == {"delivery": 3, "message": 1, "fact": 2}
+    assert await swept(product, 1) == {"delivery": 1, "message": 1, "fact": 0, "rate_slot": 0}
+    assert await swept(product) == {"delivery": 3, "message": 1, "fact": 2, "rate_slot": 0}
     assert await counts(product) == {"delivery": 0, "attempt": 0, "message": 0, "fact": 0}
 
 
@@ -69,7 +69,17 @@ async def test_what_is_pending_stays_with_what_it_tells_however_old_it_is(produc
     await product.acme.run("UPDATE delivery SET state = 'pending', ended_at = NULL")
     await put(product.acme, {"tag": "phone"}, send_at="2030-01-01T00:00:00Z")
     await product.acme.run(f"UPDATE message SET created_at = {OLD}")
-    assert await swept(product) == {"delivery": 0, "message": 0, "fact": 0}
+    assert await swept(product) == {"delivery": 0, "message": 0, "fact": 0, "rate_slot": 0}
+
+
+async def test_slots_of_rates_that_are_long_over_go_and_the_others_stay(product: Site) -> None:
+    await product.acme.run(
+        """INSERT INTO rate_slot
+           SELECT 'address/' || n, now() + make_interval(hours => 20 * n) FROM generate_series(-3, 1) AS n"""
+    )
+    assert (await swept(product))["rate_slot"] == 2
+    rows = await product.acme.rows("SELECT name FROM rate_slot ORDER BY next_at")
+    assert [row["name"] for row in rows] == ["address/-1", "address/0", "address/1"]
 
 
 async def test_the_secrets_of_endpoints_and_mailboxes_are_among_those_that_change_keys(product: Site) -> None:

@@ -209,6 +209,11 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
+-- name: sweep_slots
+-- A slot whose moment is long over says no more than a name that nobody has used yet.
+DELETE FROM rate_slot r
+WHERE r.name = ANY(ARRAY(SELECT o.name FROM rate_slot o WHERE o.next_at < now() - interval '1 day' LIMIT :k FOR UPDATE));
+
 -- === the page of an endpoint
 
 -- name: last_answers

@@ -14,12 +14,18 @@ REACH = 10  # times as many rows are looked at as may go: some at the front may 
 
 
 def sweeps(keep: timedelta) -> list[tuple[str, Sweep]]:
-    """Deliveries with their tries, then messages and facts that have none left, after `keep`."""
+    """Deliveries with their tries, then messages and facts that have none left, after `keep`; slots of rates sooner."""
     return [
         ("delivery", _sweep(SQL.sweep_deliveries, keep)),
         ("message", _sweep(SQL.sweep_messages, keep)),
         ("fact", _sweep(SQL.sweep_facts, keep)),
+        ("rate_slot", _sweep_slots),
     ]
+
+
+async def _sweep_slots(tx: Tx, limit: int) -> int:
+    """They belong to no workspace; the first that is swept finds them all."""
+    return await SQL.sweep_slots.run(tx, k=limit)
 
 
 def _sweep(statement: Statement, keep: timedelta) -> Sweep:
