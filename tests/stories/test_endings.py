@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from soonish.errors import SoonishError
+from tests.support.due import until
 from tests.support.service import Service, lines_of, notes
 
 
@@ -76,9 +77,18 @@ async def test_after_kill_9_a_new_start_takes_over_by_itself(service: Service, t
 
 async def test_a_second_signal_ends_it_at_once(service: Service, tmp_path: Path) -> None:
     await service.put(notes(tmp_path / "ledger", ["slow"], seconds=60))
-    await asyncio.sleep(0.5)
+    await until(lambda: asyncio.sleep(0, "test.note" in service.log))
     service.tell(signal.SIGTERM)
-    await asyncio.sleep(0.3)
+    await until(lambda: _is_closed(service.port))
     code, seconds = service.stop(signal.SIGTERM)
     assert code == 130
-    assert seconds < 1
+    assert seconds < 4  # a handler gets five
+
+
+async def _is_closed(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return True
+    writer.close()
+    return False
