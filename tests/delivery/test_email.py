@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,16 @@ async def test_a_refusal_is_for_good_by_its_number_and_a_loss_by_its_moment(
 async def test_what_the_server_says_is_kept(email: Email, post: Post) -> None:
     post.answer("RCPT", "550 nobody here")
     assert (await email.send(BEN, LETTER)).answer == "nobody here"
+
+
+@pytest.mark.parametrize("title", ["=?utf-8?q?a=0D=0AX-Evil:_1?=", "a =?utf-8?b?DQpCY2M6IGV2aWxAZXhhbXBsZS5vcmc=?= b"])
+async def test_words_that_spell_an_encoded_header_stay_words(email: Email, post: Post, title: str) -> None:
+    assert (await email.send(BEN, replace(LETTER, title=title))).result == "sent"
+    [taken] = post.taken
+    assert {name.lower() for name in taken.mail} & {"x-evil", "bcc"} == set()
+    assert taken.mail["subject"].replace("\u200b", "") == title
+    refused = await email.send(replace(BEN, address="=?utf-8?q?a=0D=0Abcc=3A?=@example.org"), LETTER)
+    assert (refused.result, refused.code) == ("failed", "bad_address")
 
 
 async def test_the_mailbox_is_in_no_answer_that_is_kept(email: Email, post: Post) -> None:

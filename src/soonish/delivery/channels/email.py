@@ -239,7 +239,7 @@ def _lost(step: _Step, code: str) -> Outcome:
 
 def compose(letter: Letter, sender: str, mailbox: str) -> EmailMessage:
     """The mail of a letter; raises ValueError or MessageError for a mailbox that is none."""
-    if not _MAILBOX.fullmatch(mailbox) or _CONTROL.search(mailbox):
+    if not _MAILBOX.fullmatch(mailbox) or _CONTROL.search(mailbox) or "=?" in mailbox:
         raise ValueError("no mailbox")
     mail = EmailMessage(policy=_POLICY)
     for name, value in _headers(letter, sender, mailbox):
@@ -317,8 +317,12 @@ def _escaped(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """One line without control characters: nothing in it can begin another header."""
-    return " ".join(_clean(text).split())
+    """One line without control characters: nothing in it can begin another header.
+
+    The mail library reads what is encoded (`=?utf-8?q?...?=`) also in plain words, line ends included; so that what
+    begins like it is no such thing any more, something that nobody sees stands in it.
+    """
+    return " ".join(_clean(text).split()).replace("=?", "=\u200b?")
 
 
 def _clean(text: str) -> str:
@@ -326,7 +330,8 @@ def _clean(text: str) -> str:
 
 
 def _url(url: str) -> str:
-    return "".join(character for character in url if "!" <= character <= "~" and character not in "<>")
+    plain = "".join(character for character in url if "!" <= character <= "~" and character not in "<>")
+    return plain.replace("=?", "=%3F")  # see _line
 
 
 def _domain(sender: str) -> str:
