@@ -211,6 +211,55 @@ async def test_what_is_withdrawn_is_never_sent_and_says_why(ledger: Ledger) -> N
     assert len(await ledger.due()) == 3
 
 
+async def test_two_long_withdrawals_of_other_targets_do_not_take_the_place_of_each_other(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "STRETCH", 1)
+    ben = await ledger.person()
+    for label in ("a", "b"):
+        await ledger.address(ben, label)
+        await ledger.endpoint(name=label)
+    await tell(ledger, Recipient(ben), cause="event/1/a")
+    await state(ledger, cause="event/1/b")
+    async with ledger.db.transaction(1) as tx:
+        for of in ("people", "endpoints"):
+            await ledger.outbox.withdraw(tx, "event/1/", "cancelled", of=of)
+    rest = await ledger.rows("SELECT * FROM due.due WHERE kind = 'delivery.withdraw' ORDER BY key")
+    assert [one["key"] for one in rest] == ["event/1/:all:endpoints", "event/1/:all:people"]
+
+
+async def test_what_failed_under_a_cause_goes_again_with_a_new_deadline_and_under_its_ids(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "STRETCH", 2)
+    ben = await ledger.person()
+    for label in ("a", "b", "c", "d", "gone"):
+        await ledger.address(ben, label)
+    for cause in ("occasion/1/greeting", "occasion/10/greeting"):
+        await tell(ledger, Recipient(ben), cause=cause)
+    await state(ledger, cause="occasion/1/fact")
+    await ledger.endpoint()
+    await state(ledger, cause="occasion/1/more")
+    await ledger.run("DELETE FROM due.due")
+    await ledger.run(
+        "UPDATE delivery SET state = 'failed', reason = 'exhausted', steps = 7, tries = 7, ended_at = now()"
+    )
+    await ledger.run("UPDATE delivery SET state = 'sent' WHERE id = 1")
+    await ledger.run("UPDATE delivery SET state = 'unknown', doubts = 2 WHERE id = 2")
+    await ledger.run("DELETE FROM address WHERE label = 'gone'")
+    before = {one["id"]: one["wire_id"] for one in await ledger.deliveries()}
+    until = datetime(2031, 5, 6, tzinfo=UTC)
+    async with ledger.db.transaction(1) as tx:
+        assert await ledger.outbox.retry(tx, "occasion/1/", deliver_until=until, of="people") == 3
+    found = await ledger.deliveries()
+    assert [one["id"] for one in found if one["state"] == "pending"] == [2, 3, 4]
+    assert {(one["expires_at"], one["steps"], one["doubts"], one["tries"]) for one in found[1:4]} == {(until, 0, 0, 7)}
+    assert {one["id"]: one["wire_id"] for one in found} == before
+    assert sorted(item["key"] for item in await ledger.due()) == ["2", "3", "4"]
+    async with ledger.db.transaction(1) as tx:
+        assert await ledger.outbox.retry(tx, "occasion/1/") == 1, "the machine; those that go already stay"
+
+
 async def test_a_long_withdrawal_goes_on_by_itself_and_spares_what_is_told_afterwards(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,29 @@ async def test_who_waits_for_a_slot_of_a_rate_is_told_so_after_it(product: Site)
     assert held.startswith("There was more for its target at once than may be sent: it waited for its turn until ")
 
 
+async def test_whom_a_message_was_for_is_told_as_it_was_asked(product: Site) -> None:
+    acme = product.acme
+    ben, ann = await person(acme), await person(acme, "Ann")
+    phone = await address(acme, ben, tags=["choir", "loud"])
+    await address(acme, ann)
+    tagged, named = "everybody who has an address with the tag “choir” when it is told", "one person, by name"
+    asked: list[tuple[dict[str, Any], Any, str]] = [
+        ({"tag": "choir"}, None, f"{tagged}, by all of their addresses."),
+        ({"person_ids": [ben, ann]}, [{"tag": "loud"}], "2 people, by name, by the addresses “loud”."),
+        ({"person_ids": [ben]}, [{"address_id": phone}], f"{named}, by the addresses number {phone}."),
+        ({"person_ids": [ben]}, [], f"{named}, and muted: it chooses no address."),
+    ]
+    for to, selectors, words in asked:
+        body = {"title": "a", "body": "b", "to": to, "selectors": selectors}
+        made = await acme.write.post("/v1/messages", body)
+        await work(product)
+        [one] = await acme.rows(
+            "SELECT id FROM delivery WHERE message_id = $1 AND person_id = $2", made.json["id"], ben
+        )
+        audience = texts(await why(acme, "delivery", one["id"]), "audience")
+        assert f"It is for {words}" in audience
+
+
 async def test_what_was_never_held_has_no_note_of_it_anywhere(product: Site) -> None:
     acme = product.acme
     ben = await person(acme)

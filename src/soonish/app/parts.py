@@ -260,7 +260,11 @@ def _ops(process: Process) -> Ops:
     return Ops(
         health=process.health,
         kinds=process.kinds,
-        tellers={"delivery": why_labels.tell, **eventing_tellers(process.events.terms)},
+        tellers={
+            "delivery": why_labels.tell,
+            "message": why_labels.tell_message,
+            **eventing_tellers(process.events.terms),
+        },
         explainers={
             "system": explain,
             "delivery": why_labels.label,

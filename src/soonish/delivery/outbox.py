@@ -152,13 +152,38 @@ class Outbox:
 
         Answers how many were withdrawn now.
         """
-        key = ":".join([cause_prefix, str(person_id or "all"), *([of] if of else [])])  # each goes on by itself
+        # A withdrawal that still goes on is put anew by one of the same key: of other targets it is another one.
+        key = f"{cause_prefix}:{person_id or 'all'}{f':{of}' if of else ''}"
         return await _withdraw(tx, key, {"prefix": cause_prefix, "person_id": person_id, "of": of, "reason": reason})
 
     async def skip(self, tx: Tx, reason: str, *, person_id: int | None = None, endpoint_id: int | None = None) -> int:
         """The same for all that is pending for a person, or for an endpoint, whatever its cause."""
         key = f"person/{person_id}" if endpoint_id is None else f"endpoint/{endpoint_id}"
         return await _withdraw(tx, key, {"person_id": person_id, "endpoint_id": endpoint_id, "reason": reason})
+
+    async def retry(
+        self,
+        tx: Tx,
+        cause_prefix: str,
+        *,
+        deliver_until: datetime | None = None,
+        of: Those | None = None,
+        states: Sequence[str] = ("failed", "unknown"),
+    ) -> int:
+        """Let what ended so under the prefix go again, under its wire ids, from the first step of its ladder.
+
+        No target is added, and what was sent stays sent. Answers how many go again, until when they may.
+        """
+        span: dict[str, Any] = {
+            "first": cause_prefix,
+            "past": prefix_end(cause_prefix),
+            "of": of,
+            "states": list(states),
+        }
+        count, after = 0, 0
+        while rows := await SQL.retry_cause.rows(tx, **span, until=deliver_until, after=after, k=STRETCH):
+            count, after = count + await self._put(tx, rows, bulk=count > 0), max(row["id"] for row in rows)
+        return count
 
     async def _put(self, tx: Tx, rows: Sequence[Any], bulk: bool) -> int:
         """Due items for those that are to be sent; a large audience goes by the bulk lane."""

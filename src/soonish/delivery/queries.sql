@@ -125,6 +125,20 @@ WHERE d.id = ANY(ARRAY(
   ORDER BY o.id LIMIT :k FOR UPDATE))
 RETURNING d.id;
 
+-- name: retry_cause
+-- Due now; the promise of the delivery stays, and so does all that was tried.
+UPDATE delivery d
+SET state = 'pending', reason = NULL, partial = false, steps = 0, doubts = 0, redirects = 0, next_at = now(), ended_at = NULL,
+  expires_at = :until::timestamptz
+WHERE d.id = ANY(ARRAY(
+  SELECT o.id FROM delivery o
+  WHERE o.cause >= :first AND o.cause < :past AND o.state = ANY(:states::text[]) AND o.id > :after
+    AND (:of::text IS NULL OR (:of = 'endpoints') = (o.endpoint_id IS NOT NULL))
+    AND (o.mailbox IS NOT NULL OR EXISTS (SELECT FROM address a WHERE a.id = o.address_id)
+         OR EXISTS (SELECT FROM endpoint e WHERE e.id = o.endpoint_id))
+  ORDER BY o.id LIMIT :k FOR UPDATE))
+RETURNING d.id, d.state, NULL::timestamptz AS due_at;
+
 -- === the ledger: what one looks at, and lets go again
 
 -- name: ledger

@@ -135,6 +135,12 @@ async def list_messages(db: Database, caller: Caller, *, before: int | None = No
         return [message(row) for row in await SQL.messages.rows(tx, before=before, k=limit)]
 
 
+async def find_message(tx: Tx, message_id: int) -> Message | None:
+    """A message of the transaction's workspace, or None."""
+    row = await SQL.message.row(tx, id=message_id)
+    return row and message(row)
+
+
 async def get_message(db: Database, caller: Caller, message_id: int) -> MessageDetail:
     """A message, and how many people it reached."""
     async with db.transaction(caller.workspace_id, readonly=True) as tx:

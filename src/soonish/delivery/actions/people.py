@@ -69,9 +69,13 @@ async def erase(tx: Tx, person_id: int, limit: int) -> int:
 
 
 async def export(tx: Tx, person_id: int) -> Mapping[str, Any]:
-    """What the person was told, and what became of it."""
+    """What the person was told, what became of it, and what waits for its moment."""
     rows = await SQL.deliveries_of_person.rows(tx, person_id=person_id)
-    return {"deliveries": [{**row, "merge": msgspec.json.decode(row["merge"])} for row in rows]}
+    coming = await SQL.letters_ahead.rows(tx, person_id=person_id)
+    return {
+        "deliveries": [{**row, "merge": msgspec.json.decode(row["merge"])} for row in rows],
+        "messages_to_come": [dict(row) for row in coming],
+    }
 
 
 def changed_fields(before: Person, after: Person) -> list[str]:

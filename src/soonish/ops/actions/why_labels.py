@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from soonish.db.pool import Tx
-from soonish.delivery.actions import ledger
+from soonish.delivery.actions import ledger, messages
 from soonish.ops.model.items import Label
-from soonish.ops.model.why import About, Story
+from soonish.ops.model.why import About, Step, Story, audience_sentence
 
 _MESSAGE = "delivery.message"
 
@@ -21,6 +21,16 @@ async def label(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> list[Label]:
 async def tell(_tx: Tx, about: About) -> Story | None:
     """An item that carries out a message tells people under the cause of that message."""
     return Story(cause=f"message/{about.key}") if about.name == _MESSAGE else None
+
+
+async def tell_message(tx: Tx, about: About) -> Story | None:
+    """How a message chose among people and addresses, if it did; those of slices say so themselves."""
+    number = about.name.split("/")[1:2]
+    found = await messages.find_message(tx, int(number[0])) if number and number[0].isdecimal() else None
+    if found is None or found.to is None or ("tag" not in found.to and found.selectors is None):
+        return None
+    text = audience_sentence(found.to, found.selectors)
+    return Story(steps=[Step(at=found.told_at or found.created_at, what="audience", text=text)])
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], kind: str) -> list[int]:

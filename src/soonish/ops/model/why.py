@@ -121,6 +121,23 @@ def delivery_sentence(entry: Entry, detail: DeliveryDetail, zone: tzinfo, now: d
     return f"{head}, because {because}." if because else f"{head}."
 
 
+def audience_sentence(to: Mapping[str, Any], selectors: Sequence[Mapping[str, Any]] | None) -> str:
+    """To whom a message was put, and which of their addresses it chose."""
+    if "tag" in to:
+        whom = f"everybody who has an address with the tag “{to['tag']}” when it is told"
+    else:
+        count = len(to.get("person_ids", ()))
+        whom = "one person, by name" if count == 1 else f"{count:,} people, by name"
+    return f"It is for {whom}{_which(selectors)}."
+
+
+def _which(selectors: Sequence[Mapping[str, Any]] | None) -> str:
+    if selectors is None:
+        return ", by all of their addresses"
+    words = [f"“{one['tag']}”" if "tag" in one else f"number {one['address_id']}" for one in selectors]
+    return f", by the addresses {' and '.join(words)}" if words else ", and muted: it chooses no address"
+
+
 def moment(at: datetime, zone: tzinfo) -> str:
     """A moment in a sentence: to the millisecond where it is not a whole second, by the clock of the workspace."""
     there = at.astimezone(zone)
