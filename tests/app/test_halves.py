@@ -22,7 +22,7 @@ from tests.support.places import free_port
 from tests.support.postgres import PostgresServer
 from tests.support.service import Service, lines_of, notes, run
 
-WITHIN = 30.0
+WITHIN = 60.0
 
 
 @dataclass
@@ -144,7 +144,10 @@ async def test_a_lane_that_is_not_its_own_is_left_alone(halves: Installation, tm
     file = {"file": str(tmp_path / "ledger")}
     await halves.put([Put("test.note", "bulky", lane=Lane.BULK, payload=file)])
     await halves.put([Put("test.note", "quick", lane=Lane.CONTROL, payload=file)])
-    assert await lines_of(tmp_path / "ledger", 2, within=1.0) == ["quick"]
+    assert await lines_of(tmp_path / "ledger", 1) == ["quick"]
+    owner = await asyncpg.connect(halves.postgres.url())
+    assert await owner.fetchval("SELECT attempts FROM due.due WHERE key = 'bulky'") == 0
+    await owner.close()
 
 
 async def test_one_whose_listener_was_cut_hears_again_by_itself(halves: Installation, tmp_path: Path) -> None:
@@ -155,13 +158,13 @@ async def test_one_whose_listener_was_cut_hears_again_by_itself(halves: Installa
     await owner.close()
     began = asyncio.get_running_loop().time()
     await halves.put(notes(tmp_path / "ledger", ["first"]))
-    assert await lines_of(tmp_path / "ledger", 1, within=30) == ["first"]
+    assert await lines_of(tmp_path / "ledger", 1) == ["first"]
     assert asyncio.get_running_loop().time() - began < 30
     async with asyncio.timeout(WITHIN):
         while await metric(halves.probe, "bell_reconnects_total") <= before:
             await asyncio.sleep(0.1)
     await halves.put(notes(tmp_path / "ledger", ["second"]))
-    assert await lines_of(tmp_path / "ledger", 2, within=10) == ["first", "second"]
+    assert await lines_of(tmp_path / "ledger", 2) == ["first", "second"]
 
 
 async def test_while_the_database_is_down_both_say_so_and_after_it_is_back_what_is_due_fires(

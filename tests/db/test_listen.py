@@ -13,6 +13,7 @@ from soonish.db.listen import Listener
 from soonish.db.pool import connect
 from tests.support.postgres import PostgresServer
 
+PATIENCE = 60.0
 LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^(LISTEN|SELECT 1$)'"
 
 
@@ -29,11 +30,11 @@ class Ear:
         self.listener.on_reconnect(self.looked.set)
 
     async def next(self) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             return await self.heard.get()
 
     async def reconnected(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await self.looked.wait()
 
 
@@ -104,7 +105,7 @@ async def test_a_start_without_a_database_goes_on_by_itself(own_postgres: Postgr
         own_postgres.resume()
         await ear.reconnected()
         assert ear.listener.up
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE):
             await ear.listener.wait_up()
 
 
@@ -126,7 +127,7 @@ async def test_a_callback_can_be_taken_off(bare_url: str, speaker: asyncpg.Conne
         ear.end()
         ear.end()
         await say(speaker, "one")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert await other.get() == "one"
     assert ear.heard.empty()
 
@@ -145,7 +146,7 @@ async def test_a_borrowed_connection_goes_back_and_serves_nobody_with_its_ears_o
         listener.on("news", lambda _: None)
         async with listener:
             pass
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert await pool.fetch("SELECT * FROM pg_listening_channels()") == []
 
 

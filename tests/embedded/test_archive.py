@@ -93,7 +93,7 @@ async def test_a_dump_that_is_broken_off_ends_its_program_and_leaves_no_file(
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pg_dump' AND wait_event_type = 'Lock'"
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await ask(database_url, waiting):
                 await asyncio.sleep(0.02)
         dumping.cancel()

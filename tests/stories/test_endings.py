@@ -38,6 +38,9 @@ async def test_told_to_end_under_load_it_ends_in_time_and_loses_nothing(service:
 
     load = [asyncio.create_task(put()), *(asyncio.create_task(ask()) for _ in range(3))]
     await lines_of(ledger, 100)
+    async with asyncio.timeout(60):
+        while len(keys) <= 10:
+            await asyncio.sleep(0.05)
     code, seconds = await asyncio.to_thread(service.stop)
     assert code == 0
     assert seconds < 10
@@ -51,22 +54,21 @@ async def test_told_to_end_under_load_it_ends_in_time_and_loses_nothing(service:
     async with service.client() as soonish:
         there = {key["id"] async for key in soonish.list("/v1/api-keys", limit=200)}
     assert there >= {key["id"] for key in keys}
-    assert len(keys) > 10
 
 
 async def test_after_kill_9_a_new_start_takes_over_by_itself(service: Service, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     keys = [str(n) for n in range(500)]
-    await service.put(notes(ledger, keys, seconds=0.02))
+    await service.put([*notes(ledger, keys[:400], seconds=0.02), *notes(ledger, keys[400:], seconds=3)])
     await lines_of(ledger, 50)
     service.stop(signal.SIGKILL)
     before = len(await lines_of(ledger, 1))
 
     began = time.monotonic()
     service.start()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     done = await lines_of(ledger, 500)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while set(done) != set(keys) and time.monotonic() < deadline:
         done = await lines_of(ledger, len(done) + 1, within=0.2)
     assert set(done) == set(keys)

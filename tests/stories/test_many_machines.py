@@ -39,12 +39,12 @@ class Part:
 
     def end(self) -> int:
         self._process.terminate()
-        return self._process.wait(20)
+        return self._process.wait(60)
 
 
 def run(command: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
     words = [*COMMAND, command]
-    return subprocess.run(words, env=environ(**settings), cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(words, env=environ(**settings), cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def started(settings: dict[str, str]) -> Iterator[dict[str, Part]]:
 
 
 def ready(address: str) -> bytes:
-    with urllib.request.urlopen(f"http://{address}/readyz", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}/readyz", timeout=60) as answer:
         return bytes(answer.read())
 
 

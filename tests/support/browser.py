@@ -25,11 +25,12 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 WITHOUT = "chromium is not here (as root: apt-get install chromium), so pages cannot be seen"
-PATIENCE = 8_000  # milliseconds
+PATIENCE = 30_000  # milliseconds
 SIZES = {"phone": (360, 740), "desk": (1280, 860)}
 REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 
 Scheme = Literal["light", "dark"]
+expect.set_options(timeout=PATIENCE)
 
 
 @asynccontextmanager

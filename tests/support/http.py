@@ -15,7 +15,7 @@ from yarl import URL
 from soonish.app.listening import door, served
 from soonish.spelling import Bind
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 NOTHING: Final = object()
 
 

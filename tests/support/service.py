@@ -22,7 +22,7 @@ from tests.support.places import free_port
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "soonish"]
 LABELS = ("database", "temporal", "api", "overdue", "sign in", "admin key", "ready")
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def environ(**more: str) -> dict[str, str]:
@@ -174,7 +174,7 @@ def embedded_url(folder: Path) -> str:
     return url
 
 
-async def lines_of(file: Path, wanted: int, within: float = 20.0) -> list[str]:
+async def lines_of(file: Path, wanted: int, within: float = 60.0) -> list[str]:
     """The lines of a file of effects, as soon as there are so many."""
     deadline = time.monotonic() + within
     while True:

@@ -350,7 +350,7 @@ async def _make_table(db: Database) -> None:
         await con.close()
 
 
-async def until(condition: Any, within: float = 10.0) -> None:
+async def until(condition: Any, within: float = 30.0) -> None:
     """Look until it holds."""
     async with asyncio.timeout(within):
         while True:

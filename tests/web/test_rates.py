@@ -53,10 +53,11 @@ async def codes(client: Client, path: str, count: int, **headers: str) -> list[i
 
 
 async def test_each_key_has_its_own_rate_and_learns_when_to_ask_again(database_url: str, tmp_path: Path) -> None:
-    async with things(database_url, tmp_path, rate_api="0.05") as shop:
+    async with things(database_url, tmp_path, rate_api="0.001") as shop:
         assert await codes(shop.acme.read, "/v1/things", 1) == [200]
         answer = await shop.acme.read.get("/v1/things")
-        assert (answer.refused, answer.headers["retry-after"]) == ((429, "rate_limited"), "20")
+        assert answer.refused == (429, "rate_limited")
+        assert 900 < int(answer.headers["retry-after"]) <= 1000
         assert await codes(shop.acme.write, "/v1/things", 1) == [200]
 
 
@@ -65,10 +66,14 @@ async def test_without_the_setting_a_key_may_ask_as_often_as_it_likes(shop: Site
 
 
 async def test_public_pages_are_thirty_a_minute_for_each_address(shop: Site) -> None:
-    answers = await asyncio.gather(*(shop.anyone.get("/p/thing/good") for _ in range(31)))
-    assert sorted(answer.status for answer in answers) == [200] * 30 + [429]
-    refused = await shop.anyone.form("/p/thing/good")
-    assert (refused.refused, refused.headers["retry-after"]) == ((429, "rate_limited"), "2")
+    clock = asyncio.get_running_loop().time
+    began, good = clock(), 0
+    while (answer := await shop.anyone.get("/p/thing/good")).status == 200:
+        good += 1
+    assert 30 <= good <= 30 + (clock() - began) / 2
+    assert (answer.refused, answer.headers["retry-after"]) in [((429, "rate_limited"), wait) for wait in "12"]
+    posted, since = await shop.anyone.form("/p/thing/good"), clock() - began
+    assert posted.refused == (429, "rate_limited") or since > 2 * (good - 29), "pages and forms count together"
     assert (await shop.anyone.get("/healthz")).status == 404, "of another path nobody counts"
     assert await codes(shop.acme.read, "/v1/things", 2) == [200, 200]
 
