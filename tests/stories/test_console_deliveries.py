@@ -1,6 +1,7 @@
 """Deliveries at the console: seen as they happen, opened try by try, sent again, told why; on a desk and a phone."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,7 @@ async def test_all_that_a_filter_finds_goes_again_and_the_filter_stays_in_the_ad
             await page.get_by_label("State").select_option("failed")
             await page.get_by_label("Person", exact=True).fill(str(ben))
             await page.get_by_role("button", name="Filter").click()
-            assert f"person_id={ben}" in page.url
+            await expect(page).to_have_url(re.compile(f"person_id={ben}"))
             await expect(page.locator("[data-row]")).to_have_count(2)
             await page.locator("#retry-all > summary").click()
             await page.get_by_role("button", name="Retry them").click()

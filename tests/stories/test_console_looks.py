@@ -80,7 +80,7 @@ async def test_what_opens_on_a_page_is_for_everybody(
         for summary in await page.locator("details.add > summary").all():
             await summary.click()
         await page.locator("#new-key").get_by_role("button", name="Make the key").click()
-        assert await page.get_by_text("1 field needs a change").is_visible()
+        await expect(page.get_by_text("1 field needs a change")).to_be_visible()
         await page.locator("details.confirm > summary").first.click()
         await picture(page, tmp_path, f"settings-open-{size}-{scheme}")
         assert await complaints(page) == []
