@@ -232,6 +232,9 @@ async def test_five_hundred_idle_streams_of_as_many_keys_make_at_most_five_queri
         opening = [stack.enter_async_context(events(product.anyone.by(one.key), STREAM)) for one in made]
         opened = [await one for one in opening]
         assert {(await one.rows(1))[0].type for one in opened} == {"custom.sale"}
+        assert product.process
+        for task in product.process.health._tasks:  # it asks by the clock, and not for the sake of streams
+            task.cancel()
         _count_statements(monkeypatch, asked)
         await hub._look()  # the first one rings for every stream, for it does not know yet where they are
         hub._look_every, hub._check_every = LOOK_EVERY / 100, CHECK_EVERY / 100

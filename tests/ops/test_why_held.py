@@ -165,6 +165,7 @@ async def test_what_waits_for_a_key_that_is_missing_says_so(product: Site) -> No
     await work(product)
     [held] = texts(await why(acme, "delivery", one), "held")
     assert held.startswith("It was put back once without a try, the last time for Unavailable: ")
+    await acme.run("UPDATE due.due SET wake_at = now() + interval '1 hour'")  # whatever passes until it is looked at
     [item] = await due(acme, "?kind=delivery.send")
     told = await why(acme, "due", item["id"])
     assert held in texts(told, "held")
