@@ -93,6 +93,7 @@ async def test_no_table_shows_a_row_without_a_workspace_or_one_of_another(
     """Walked by the catalog: a table that is added later is in it, and must have rows here to prove anything."""
     await fill_due(full, main, acme)
     await fill_ledger(full, main, acme)
+    await fill_events(full, main, acme)
     names = await walled(full)
     assert set(TABLES) - {"workspace"} < set(names)
     for name in names:
@@ -144,6 +145,36 @@ async def fill_ledger(db: Database, *tenants: Tenant) -> None:
                     VALUES ({own}, $1, 1, now(), now(), 'sent', 'ok', 0)""",
                 delivery,
             )
+
+
+EVENTS = """
+WITH w AS (SELECT current_workspace() AS id), e AS (
+  INSERT INTO event (workspace_id, name, timezone, start_date, effective_end_date, state, reminder_engine)
+  SELECT w.id, 'a', 'UTC', now(), now() + interval '1 h', 'draft', 'due' FROM w RETURNING workspace_id, id
+), s AS (
+  INSERT INTO subscription (workspace_id, event_id, person_id, source)
+  SELECT e.workspace_id, e.id, p.id, 'api' FROM e, person p RETURNING workspace_id, id, event_id, person_id
+), a AS (INSERT INTO event_offset (workspace_id, event_id, offset_seconds) SELECT e.workspace_id, e.id, 60 FROM e
+), b AS (INSERT INTO event_change (workspace_id, event_id, version, actor, changes, told)
+  SELECT e.workspace_id, e.id, 1, 'a', '{}', false FROM e
+), c AS (INSERT INTO event_signal (workspace_id, event_id, name, payload)
+  SELECT e.workspace_id, e.id, 'start', '{}' FROM e
+), d AS (INSERT INTO broadcast (workspace_id, event_id, kind, notification_level, title, body, created_by, state)
+  SELECT e.workspace_id, e.id, 'announcement', 'info', 'a', 'b', 'a', 'queued' FROM e
+), f AS (INSERT INTO subscription_request (workspace_id, event_id, email_print, expires_at)
+  SELECT e.workspace_id, e.id, '', now() FROM e
+), g AS (INSERT INTO snooze (workspace_id, subscription_id, at) SELECT s.workspace_id, s.id, now() FROM s
+), h AS (INSERT INTO event_feed (workspace_id, person_id, generation) SELECT s.workspace_id, s.person_id, 1 FROM s
+), i AS (INSERT INTO reminder_schedule (workspace_id, event_id, subscription_id, offset_seconds, moment)
+  SELECT s.workspace_id, s.event_id, s.id, 60, now() FROM s
+) INSERT INTO event_defaults (workspace_id) SELECT w.id FROM w"""
+
+
+async def fill_events(db: Database, *tenants: Tenant) -> None:
+    """A row in every table of events."""
+    for tenant in tenants:
+        async with db.transaction(tenant.id) as tx:
+            await tx.execute(EVENTS)
 
 
 async def seen(db: Database, table: str, workspace: str | None) -> list[int]:

@@ -49,7 +49,7 @@ async def test_the_types_of_facts_are_listed_with_ladder_schema_and_example(prod
     answer = await product.acme.read.get("/v1/fact-types")
     assert answer.status == 200
     listed = {one["name"]: one for one in answer.json["items"]}
-    assert set(listed) == {one.name for one in KERNEL}
+    assert {one.name for one in KERNEL} <= set(listed)
     assert listed[TEST] == {
         "name": "soonish.test",
         "ladder": "short",
