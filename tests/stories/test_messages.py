@@ -14,7 +14,7 @@ from soonish.client import Soonish
 from tests.support.receiver import Receiver, Reply
 from tests.support.service import Service, embedded_url
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 QUICK: dict[str, Any] = {
     "SOONISH_LEASE": "2s",
     "SOONISH_EGRESS_ALLOW": "127.0.0.0/8",
