@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")  # of Linux; elsewhere, and in a container that has little of it, a disk does as well
-ROOM = 3 * 2**30
+ROOM = 2 * 2**30
 # Below those that systems give to outgoing connections, and beside those that the product takes by itself.
 PORTS = range(10_000, 20_000)
 _taken: list[socket.socket] = []
