@@ -53,6 +53,13 @@ async def test_a_line_tells_id_type_and_whether_the_signature_is_good() -> None:
     ]
 
 
+async def test_what_has_no_id_is_no_repeat() -> None:
+    async with receiving() as (url, lines):
+        for _ in range(2):
+            await post(url, {}, b'{"type": "info"}')
+    assert [line.split("  ")[1:] for line in lines] == [["-", "info", "not checked", "200"]] * 2
+
+
 async def test_statuses_are_answered_in_turn_and_the_last_one_stays() -> None:
     async with receiving(503, 429, 200) as (url, lines):
         assert [await post(url, signed()) for _ in range(4)] == [503, 429, 200, 200]

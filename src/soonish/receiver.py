@@ -23,6 +23,7 @@ from soonish import clock
 from soonish.errors import Conflict
 
 LARGEST: Final = 1024 * 1024
+NONE: Final = "-"  # what stands for an id where there is none
 TOLERANCE: Final = 300  # seconds that a timestamp may be off
 Tell: TypeAlias = Callable[[str], None]
 
@@ -67,14 +68,14 @@ class Receiver:
 
     async def _receive(self, request: web.Request) -> web.Response:
         body = await request.read()
-        wire_id = request.headers.get("webhook-id", "-")
+        wire_id = request.headers.get("webhook-id", NONE)
         now = clock.utc_now()
         arrival = Arrival(
             now,
             _shown(wire_id),
             _shown(_type(body)),
             verified(self._secrets, request.headers, body, now) if self._secrets else None,
-            wire_id in self._seen,
+            wire_id in self._seen and wire_id != NONE,
             next(self._statuses),
         )
         self._seen.add(wire_id)

@@ -142,7 +142,7 @@ async def test_a_secret_is_rotated_and_the_older_one_signs_on_for_a_while(consol
     made = await make(console, key, "http://127.0.0.1:9/in")
     async with console.visit(key=key) as page:
         await page.goto(f"/endpoints/{made['id']}")
-        await page.get_by_label("The present one signs on for").select_option("3600")
+        await page.get_by_label("The old one signs for").select_option("3600")
         await page.get_by_role("button", name="Make a new secret").click()
         secret = await page.locator(".secret code").inner_text()
         assert secret != made["secret"]

@@ -60,6 +60,22 @@ async def test_a_person_and_a_console_address_are_added(console: Console, size: 
         await expect(row(page, name).locator(".state")).to_have_text("reachable")
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_browser_signs_in_as_a_person_by_a_link_from_their_page(console: Console, size: str) -> None:
+    ben = await make(console)
+    async with console.visit(size=size) as page, console.visit(None, size="phone") as theirs:
+        await page.goto(f"/people/{ben}")
+        await page.locator("#person-link > summary").click()
+        await page.locator("#person-link").get_by_role("button", name="Make the link").click()
+        await theirs.goto(await page.locator(".secret code").inner_text())
+        await theirs.get_by_role("button", name="Sign in").click()
+        await expect(theirs.get_by_role("heading", level=1)).to_have_text("Now")
+        await page.get_by_role("link", name="Done").click()
+        await expect(row(page, "A browser with the role read")).to_be_visible()
+        await page.goto("/settings")
+        await expect(page.locator(f'td a[href="/people/{ben}"]')).to_have_text("Ben")
+
+
 async def test_all_of_it_works_without_script(console: Console) -> None:
     name = f"Ana {uuid4().hex[:6]}"
     async with console.visit("write", script=False) as page:

@@ -85,10 +85,10 @@ SLICES: Final = Path(__file__).parents[1]
 NAVIGATION: Final = (
     Nav("Now", "/", "n", "clock"),
     Nav("Events", "/events", "t", "calendar"),
-    Nav("People", "/people", "p", "people"),
-    Nav("Deliveries", "/deliveries", "v", "arrow"),
-    Nav("Endpoints", "/endpoints", "e", "plug"),
-    Nav("Due", "/due", "d", "due"),
+    Nav("People", "/people", "p", "people", also=["/why/person"]),
+    Nav("Deliveries", "/deliveries", "v", "arrow", also=["/why/delivery"]),
+    Nav("Endpoints", "/endpoints", "e", "plug", also=["/facts"]),
+    Nav("Due", "/due", "d", "due", also=["/why/due"]),
     Nav("Settings", "/settings", "s", "settings"),
 )
 SECRETS: Final = tuple(

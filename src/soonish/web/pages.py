@@ -40,6 +40,13 @@ class Nav:
     key: str
     icon: str = "dot"
     role: Role = Role.READ
+    also: Sequence[str] = ()  # pages that belong to it and have other addresses
+
+    def has(self, path: str) -> bool:
+        """Whether that page is here, or below."""
+        if self.url == "/":
+            return path == "/"
+        return any(f"{path}/".startswith(f"{url}/") for url in (self.url, *self.also))
 
 
 @dataclass(frozen=True, slots=True)

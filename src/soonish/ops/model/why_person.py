@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
-from soonish.delivery.model.ledger import Entry, line_sentence
+from soonish.delivery.model.ledger import HELD, Entry, line_sentence
 from soonish.ops.model.why import Step, What, in_order, moment
 
 
@@ -13,7 +13,7 @@ def of_line(entry: Entry) -> Step:
     one = entry.delivery
     what: What = "ended"
     if one.state == "pending":
-        what = "tried" if one.tries else "planned"
+        what = "held" if one.reason in HELD else "planned"
     at = one.ended_at or one.next_at or one.due_at
     return Step(at=at, what=what, text=line_sentence(entry), ref=f"/why/delivery/{one.id}")
 
