@@ -46,11 +46,6 @@ async def opens(console: Console, key: str) -> bool:
     return True
 
 
-def entry(page: Page, words: str) -> Locator:
-    """The row of a table that says so; the record below it may say so, too."""
-    return page.locator("tr[data-row]").filter(has_text=words)
-
-
 async def test_the_workspace_is_changed_and_wrong_values_keep_what_was_typed(console: Console) -> None:
     async with console.visit(key=await workspace(console)) as page:
         await page.goto("/settings")
