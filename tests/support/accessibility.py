@@ -108,7 +108,8 @@ _STOPS = r"""
   const kinds = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
   const tabbable = [...document.querySelectorAll(kinds)]
     .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled);
-  tabbable.forEach((one, n) => { one.dataset.stop = n; });
+  // No attribute: those of a live part are brought in line with what the server says.
+  tabbable.forEach((one, n) => { one.stop = String(n); });
   document.activeElement?.blur();
   return tabbable.length;
 }
@@ -119,7 +120,7 @@ _HERE = r"""
   const one = document.activeElement;
   const style = getComputedStyle(one);
   const marked = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
-  return { stop: one.dataset.stop ?? null, what: one.outerHTML.slice(0, 100), marked };
+  return { stop: one.stop ?? null, what: one.outerHTML.slice(0, 100), marked };
 }
 """
 
