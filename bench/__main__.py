@@ -8,12 +8,13 @@ from types import ModuleType
 
 import uvloop
 
-from bench import report, s1, s2, s3, s4, s5, s10
+from bench import report, s1, s2, s3, s4, s5, s6, s7, s8, s10
 from bench.scale import FULL, QUICK, Scale
 from bench.server import server
 from soonish.app import memory
 
-GOALS: dict[str, ModuleType] = {"s1": s1, "s2": s2, "s3": s3, "s4": s4, "s5": s5, "s10": s10}
+MODULES = s1, s2, s3, s4, s5, s6, s7, s8, s10
+GOALS: dict[str, ModuleType] = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 
 
 def main() -> None:

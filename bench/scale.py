@@ -16,11 +16,18 @@ class Scale(NamedTuple):
     span: float  # seconds
     knocks: int  # items put one by one into an idle queue
     storm: int  # webhooks due at one instant
+    subscribers: int  # of one event
+    schedules: int  # of an event whose reminders are schedules of Temporal
+    posts: int  # events made over HTTP
     starts: int  # of the program
     repetitions: int
     peers: bool  # whether the slowest peers are measured too
 
 
-FULL: Final = Scale(1_000_000, 10_000, 100_000, 40_000, 1_000, 50_000, 500, 5.0, 400, 100_000, 3, 5, True)
-QUICK: Final = Scale(100_000, 10_000, 20_000, 10_000, 100, 10_000, 200, 2.0, 100, 10_000, 1, 3, False)
-TINY: Final = Scale(4_000, 1_000, 2_000, 1_000, 50, 1_000, 20, 0.5, 5, 300, 1, 1, False)
+FULL: Final = Scale(
+    1_000_000, 10_000, 100_000, 40_000, 1_000, 50_000, 500, 5.0, 400, 100_000, 100_000, 500, 5_000, 3, 5, True
+)  # fmt: skip
+QUICK: Final = Scale(
+    100_000, 10_000, 20_000, 10_000, 100, 10_000, 200, 2.0, 100, 10_000, 10_000, 50, 1_000, 1, 3, False
+)  # fmt: skip
+TINY: Final = Scale(4_000, 1_000, 2_000, 1_000, 50, 1_000, 20, 0.5, 5, 300, 300, 5, 100, 1, 1, False)
