@@ -137,7 +137,7 @@ async def _held(tx: Tx, told: Told, zone: tzinfo) -> _Held:
     firsts = [life["first_at"] for life in lives if life["due_at"] == one.due_at and life["first_at"]]
     going_on = one.state == "pending" and one.reason in HELD
     later = [*(attempt.started_at for attempt in told.attempts.attempts), *filter(None, [one.ended_at])]
-    steps = list(held_steps(holds[:-1] if going_on else holds, later, zone))
+    steps = list(held_steps(holds, later, zone, going_on=going_on))
     for life in lives:
         notes = notes_of(life)
         steps += pause_steps(notes, zone)

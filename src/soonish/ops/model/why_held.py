@@ -25,6 +25,13 @@ _WERE: Final = {
 }
 
 
+_BEGAN: Final = {
+    "quiet_hours": "Quiet hours began to hold it.",
+    "circuit_open": "Its target kept failing, and is left alone since then.",
+    "rate_limited": "There was more for its target at once than may be sent: it waits for its turn since then.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A hold of a delivery; `until` is what was meant when it was last put back."""
@@ -60,12 +67,16 @@ def notes_of(row: Row) -> list[Note]:
     return [Note(one["what"], parse_instant(one["at"]), one) for one in json.loads(row["notes"] or "[]")]
 
 
-def held_steps(holds: Sequence[Hold], later: Sequence[datetime], zone: tzinfo) -> Iterator[Step]:
-    """The holds that are over; one was cut short where something came before its end."""
+def held_steps(
+    holds: Sequence[Hold], later: Sequence[datetime], zone: tzinfo, *, going_on: bool = False
+) -> Iterator[Step]:
+    """The holds, of which the last one may go on; one was cut short where something came before its end."""
     moments = [*later, *(hold.at for hold in holds)]
     for hold in holds:
         until = min([hold.until, *(at for at in moments if at > hold.at)])
         words = _WERE.get(hold.why, f"It was held until {{until}}: {hold.why}.")
+        if going_on and hold is holds[-1]:
+            words = _BEGAN.get(hold.why, f"It is held since then: {hold.why}.")
         times = f" It was looked at {hold.times:,} times." if hold.times > 1 else ""
         yield Step(at=hold.at, what="held", text=words.format(until=moment(until, zone)) + times)
 
